@@ -186,7 +186,7 @@ func (w *world) fill(t *testing.T, s *doctor.Snapshot) {
 	default:
 		v, ok := ccm.ParseVersion(w.Controller)
 		if !ok {
-			t.Fatalf("%q is no version", w.Controller)
+			t.Fatalf("%q is not a version", w.Controller)
 		}
 		s.Controller.Version = v
 	}

@@ -44,14 +44,14 @@ func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	if ccm.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0
 	}
-	since, heard := svc.CreationTimestamp.Time, false
+	since, reported := svc.CreationTimestamp.Time, false
 	for _, e := range s.Events[svc.UID] {
 		if e.Reason == "TypeChanged" && e.Last.After(since) {
 			since = e.Last
 		}
-		heard = heard || s.Time.Sub(e.First) >= tooLong
+		reported = reported || s.Time.Sub(e.First) >= tooLong
 	}
-	if !heard && s.Time.Sub(s.Marks[svc.UID].Changed) < tooLong {
+	if !reported && s.Time.Sub(s.Marks[svc.UID].Changed) < tooLong {
 		return 0
 	}
 	return s.Time.Sub(since)

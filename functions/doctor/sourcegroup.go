@@ -62,8 +62,8 @@ func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	default:
 		why = l.differing(b, groups)
 	}
-	if foreign := l.unmanagedRules(b, is); len(foreign) > 0 {
-		do = say.F("The controller leaves rules alone that it has not written. Remove them, if the ranges are right: %s.", say.Clauses(l.revoke(foreign), shown))
+	if unmanaged := l.unmanagedRules(b, is); len(unmanaged) > 0 {
+		do = say.F("The controller leaves rules alone that it has not written. Remove them, if the ranges are right: %s.", say.Clauses(l.revoke(unmanaged), shown))
 		if !l.repairs(b, groups) {
 			return why, do
 		}

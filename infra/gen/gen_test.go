@@ -200,7 +200,7 @@ func TestNoClass(t *testing.T) {
 	}
 	for name, text := range got {
 		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
-			t.Errorf("%s is no JSON", name)
+			t.Errorf("%s is not JSON", name)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestManifests(t *testing.T) {
 	}
 	for _, name := range []string{"infra/cluster/rbac-parts.yaml", "infra/cluster/classes.yaml"} {
 		if strings.Contains(string(got[name]), "doctor") {
-			t.Errorf("%s has the doctor, which is no class", name)
+			t.Errorf("%s has the doctor, which is not a class", name)
 		}
 	}
 }

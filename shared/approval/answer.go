@@ -16,8 +16,7 @@ import (
 // Grants are the permissions to read answers and to wait for them.
 var Grants = []grant.Grant{grant.ListApprovals, grant.WatchApprovals, grant.GetAdmissionPolicies, grant.GetAdmissionBindings}
 
-// A Given is an answer, proven by its object. An approval is valid for the one attempt that the case asked about and only for the plan
-// with this digest; a rejection is of the plan, for every attempt.
+// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan.
 type Given struct {
 	By      string
 	Groups  []string
@@ -38,12 +37,10 @@ type Void struct {
 	Why    say.Text // as in Discounted
 }
 
-// Read returns people's answers to plans for a Service, the oldest first, with only the first answer of each person to a question; and
-// the Approvals that do not count. It asks the API server for the stored state, without a cache or NATS in between. A cluster without
-// Approvals has no answers. earlier is what the caller already knows.
-//
-// An object does not count if it was edited, was created before the admission policy was in force, or names another cluster or
-// Service.
+// Read returns people's answers to plans for a Service, the oldest first, with only the first answer of each person to a question; and the
+// Approvals that do not count: edited ones, those from before the admission policy was in force, and those for another cluster or Service.
+// It asks the API server for the stored state, without a cache. A cluster without Approvals has no answers. earlier is what the caller
+// knows.
 func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Service, now time.Time, earlier ...Given,
 ) (given []Given, void []Void, err error) {
 	all, err := c.Approvals(ctx, svc.Namespace)
@@ -78,7 +75,6 @@ func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Servic
 	return firsts(given), void, nil
 }
 
-// valid returns why an Approval does not count for any plan.
 func valid(a kube.Approval, cluster string, since time.Time) error {
 	created := a.CreationTimestamp.Time
 	switch {
@@ -97,8 +93,8 @@ func valid(a kube.Approval, cluster string, since time.Time) error {
 	return nil
 }
 
-// firsts returns the first answer of each person to a question, the oldest first. Only one answer replaces an earlier one: an approval
-// replaces the same person's rejection. Times are whole seconds: of two answers in one second, the rejection is the older.
+// firsts returns the first answer of each person to a question, the oldest first. An approval replaces the same person's earlier rejection.
+// Times are whole seconds: of two answers in one second, the rejection counts as the older.
 func firsts(all []Given) []Given {
 	slices.SortStableFunc(all, func(a, b Given) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(verdict(a), verdict(b)))

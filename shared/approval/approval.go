@@ -1,13 +1,11 @@
-// Package approval handles a person's answer to a plan: an Approval, an object in the namespace of the Service. Begin with [Answer]
-// and [Read].
+// Package approval handles a person's answer to a plan: an Approval, an object in the namespace of the Service. Begin with [Answer] and
+// [Read].
 //
-// RBAC decides who may create one there. An admission policy binds its statement of its author to the user that the API server
-// authenticated, and nobody can change it afterwards. No copy is kept: the engine reads the objects themselves before it decides and
-// before it writes; a Redeliverer only makes it look again.
+// RBAC decides who may create one. An admission policy ties its author to the user that the API server authenticated, and forbids changes.
+// The engine keeps no copy: it reads the objects before it decides and before it writes. A Redeliverer only makes it look again.
 //
-// Only the notifier may create one in the name of another user, who has answered in a chat: the object says which chat and which
-// click, and the notifier has asked the API server whether that user may create one there. The permission to impersonate users would
-// let the notifier do whatever they may; this permission allows nothing else.
+// Only the notifier may create one for another user, who answered in a chat: the object names the chat and the click, and the notifier has
+// checked that the user may create one there. The permission to impersonate users would allow the notifier much more.
 package approval
 
 import (
@@ -42,12 +40,11 @@ var RelayGrants = []grant.Grant{grant.CreateApprovals, grant.RelayApprovals, gra
 // ErrNotAsked means that an answer comes too late, or is to another plan.
 var ErrNotAsked = errors.New("no plan waits for an answer")
 
-// A late is an ErrNotAsked with a reason.
 type late struct{ error }
 
 func (l late) Unwrap() []error { return []error{l.error, ErrNotAsked} }
 
-// Asks returns ErrNotAsked for an answer to a record that asks nothing; nil means that its plan waits for an answer.
+// Asks returns ErrNotAsked if the plan of a record does not wait for an answer.
 func Asks(rec event.Record) error {
 	switch {
 	case rec.Rejected != nil:
@@ -63,8 +60,7 @@ func Asks(rec event.Record) error {
 	return nil
 }
 
-// Takes returns ErrNotAsked for an answer of a user that the record does not ask for. nil means that the record's plan waits for it,
-// or that the user revokes their own rejection by approving the plan, which nobody else can.
+// Takes returns ErrNotAsked if the record's plan does not wait for this user's answer. Only the author of a rejection can revoke it, by an approval.
 func Takes(rec event.Record, verdict kube.Verdict, user string) error {
 	no := rec.Rejected
 	if no == nil || verdict == kube.Reject {
@@ -91,8 +87,7 @@ type Chatter struct {
 	Chat kube.Chat
 }
 
-// To returns the answer of a user to the plan that a record asks about, to be created in the namespace of its Service with that user's
-// own credentials. Its name is always the same: one person answers one question once.
+// To returns a user's answer to the plan of a record, to be created with the user's own credentials. Its name is fixed: one answer a question.
 func To(rec event.Record, by kube.User, r Reply) kube.Approval {
 	lasts := r.Lasts
 	switch {
@@ -111,10 +106,10 @@ func To(rec event.Record, by kube.User, r Reply) kube.Approval {
 // A NotTaken says why the cluster takes no answer to a case: it has no Approvals, does not have the Service, or can't be asked.
 type NotTaken struct{ Why error }
 
-// Error returns the reason.
+// Error returns why.
 func (n NotTaken) Error() string { return n.Why.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns why.
 func (n NotTaken) Unwrap() error { return n.Why }
 
 // An Answered is the error of a second, different answer of a person, and contains the first one.
@@ -131,11 +126,9 @@ func (a Answered) Unwrap() error {
 	return say.Errorf("the user %s has answered this plan before, with %s, and the first answer stays", a.By, a.Verdict)
 }
 
-// Answer answers the plan that a record asks about and returns the stored Approval; if the user has given the same answer before, it
-// returns that one. It returns a NotTaken if the cluster takes no answers, kube.ErrDenied if the user may not answer, ErrNotAsked if
-// the record does not ask for the answer, and an Answered if the user has given another answer before.
-//
-// For a person in a chat, the caller has asked May before.
+// Answer answers the plan that a record asks about and returns the stored Approval, which may be an earlier one with the same answer.
+// Errors: NotTaken if the cluster takes no answers, kube.ErrDenied if the user may not answer, ErrNotAsked if the record does not ask, and
+// Answered if the user has answered differently before. For a person in a chat, the caller calls May first.
 func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*kube.Approval, error) {
 	var me kube.User
 	var err error
@@ -165,8 +158,7 @@ func Answer(ctx context.Context, c *kube.Cluster, rec event.Record, r Reply) (*k
 		me.Name, rec.Service.Namespace, err, Approver)
 }
 
-// Relay creates the Approval of a person in a chat who may answer, and returns a sentence about it. c is nil if the notifier has no
-// access to the cluster.
+// Relay creates the Approval of a person in a chat who may answer, and returns a sentence about it. c is nil without access to the cluster.
 func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.Verdict, from Chatter) (say.Text, error) {
 	if c == nil {
 		return nil, say.Errorf("no access to the cluster")
@@ -189,7 +181,6 @@ func Relay(ctx context.Context, c *kube.Cluster, rec event.Record, verdict kube.
 	return said.And("The case is diagnosed again."), nil
 }
 
-// here returns an error if the Service of a record is not the cluster's.
 func here(ctx context.Context, c *kube.Cluster, rec event.Record) error {
 	svc, err := c.Service(ctx, rec.Service.Namespace, rec.Service.Name)
 	if err == nil && string(svc.UID) != rec.Service.UID || errors.Is(err, kube.ErrNotFound) && !strings.HasPrefix(rec.Class, event.DoctorPrefix) {
@@ -206,7 +197,7 @@ func May(ctx context.Context, c *kube.Cluster, by kube.User, namespace string) (
 	})
 }
 
-// create creates an Approval, or returns the person's earlier one to the same question, if it is still valid and says the same.
+// create creates an Approval, or returns the person's earlier one if it is still valid and says the same.
 func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Approval) (*kube.Approval, error) {
 	made, err := c.CreateApproval(ctx, want)
 	for tries := 0; errors.Is(err, kube.ErrConflict) && tries < 5; tries++ { // the same person answers in two places
@@ -252,7 +243,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 	return made, err
 }
 
-// newest returns the newest Approval of the same person to the same question; nil if none exists.
+// newest returns the newest Approval of the same person to the same question, or nil.
 func newest(all []kube.Approval, want kube.ApprovalSpec) (last *kube.Approval) {
 	for i, a := range all {
 		s := a.Spec
@@ -281,8 +272,7 @@ func lasts(s kube.ApprovalSpec) time.Duration {
 	return time.Duration(s.ExpirationSeconds) * time.Second
 }
 
-// nameOf returns the name of an answer, always the same, which includes the person's last answer to the same question; an empty last
-// means the first answer.
+// nameOf returns the name of an answer, which depends on the person's last answer to the same question; an empty last means the first.
 func nameOf(s kube.ApprovalSpec, last types.UID) string {
 	text := fmt.Appendf(nil, "%s\n%s\n%d\n%s", s.Case, s.Plan, s.Attempt, s.User)
 	if last != "" {

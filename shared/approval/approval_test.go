@@ -30,10 +30,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// approver holds the permissions of the ClusterRole lbremedy-approver.
 var approver = []rbacv1.PolicyRule{{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}}
 
-// A world is a cluster, and records of cases that ask.
 type world struct {
 	*testing.T
 	kube      *cluster.Cluster
@@ -73,7 +71,6 @@ func (s *world) must(err error) {
 	}
 }
 
-// as returns the cluster for a user with these permissions and groups.
 func (s *world) as(user string, rules []rbacv1.PolicyRule, groups ...string) *kube.Cluster {
 	s.Helper()
 	config := s.kube.As(s.T, user, rules)
@@ -96,7 +93,6 @@ func (s *world) create(by *kube.Cluster, rec event.Record, change func(*kube.App
 	return made
 }
 
-// read returns the proven answers to the plan of a record, and why others do not count.
 func (s *world) read(rec event.Record, now time.Time) (given []approval.Given, void string) {
 	s.Helper()
 	given, all, err := approval.Read(s.Context(), s.engine, "c1", rec.Service, now)
@@ -110,7 +106,6 @@ func (s *world) read(rec event.Record, now time.Time) (given []approval.Given, v
 	return given, void
 }
 
-// refused fails unless an answer does not count, for this reason.
 func (s *world) refused(doing string, rec event.Record, why string, have int) {
 	s.Helper()
 	if given, void := s.read(rec, time.Now()); !strings.Contains(void, why) || (why == "") != (void == "") || len(given) != have {
@@ -118,7 +113,6 @@ func (s *world) refused(doing string, rec event.Record, why string, have int) {
 	}
 }
 
-// begin makes a stream, and a cluster with the engine's permissions.
 func (s *world) begin() {
 	s.Helper()
 	rights, err := identity.Of("engine")
@@ -133,7 +127,7 @@ func (s *world) begin() {
 	s.must(err)
 }
 
-// Only an answer counts that the API server proves, of a person with the permission. All others never reach the decision on a plan.
+// Only answers that the API server proves, of people with the permission, reach the decision on a plan.
 func TestApprovals(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
@@ -154,7 +148,6 @@ func TestApprovals(t *testing.T) {
 	shell.Until(t, "the kind Approval is served", func() bool { _, err := admin.Approvals(ctx, s.namespace); return err == nil })
 	ann, bob := s.as("ann", approver, "network"), s.as("bob", approver)
 
-	// Without the admission policy nothing proves the identity of ann.
 	early := s.asks()
 	first := s.create(ann, early, nil)
 	s.refused("no policy", early, "the admission policy lbremedy-approvals is not in the cluster", 0)
@@ -224,7 +217,6 @@ func TestApprovals(t *testing.T) {
 	may(bob, "without a Service", "invalid", func(a *kube.Approval) { a.Spec.Service = "" })
 	may(bob, "for a year", "invalid", func(a *kube.Approval) { a.Spec.ExpirationSeconds = 365 * 24 * 3600 })
 
-	// Objects that are created and do not count.
 	rec := s.asks()
 	elsewhere := c.Namespace(t)
 	s.create(ann, rec, func(a *kube.Approval) { a.Namespace = elsewhere })
@@ -233,7 +225,6 @@ func TestApprovals(t *testing.T) {
 	s.create(ann, rec, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
 	s.refused("of another cluster", rec, "The Approval cluster does not count: it is about the cluster c2, and this is c1.", 0)
 
-	// An answer counts once for each person.
 	rec = s.asks()
 	first = s.create(ann, rec, nil)
 	got, _ := s.read(rec, time.Now())
@@ -262,7 +253,6 @@ func TestApprovals(t *testing.T) {
 	s.create(bob, rec, nil)
 	s.refused("bob's, too", rec, "", 2)
 
-	// The notifier answers for a person in a chat, and the answer says so.
 	rec = s.asks()
 	_, err = approval.Answer(ctx, s.as("system:serviceaccount:chat:lbremedy-notifier", []rbacv1.PolicyRule{
 		{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "relay"}}}), rec,
@@ -273,7 +263,6 @@ func TestApprovals(t *testing.T) {
 		t.Errorf("it is %+v", got)
 	}
 
-	// Nobody changes an answer afterwards, not even an administrator.
 	client := c.Client().CoreV1().RESTClient()
 	path := "/apis/lbremedy.io/v1beta1/namespaces/" + s.namespace + "/approvals/"
 	for _, patch := range []string{`{"spec":{"user":"eve"}}`, `{"spec":{"plan":"` + strings.Repeat("1", 32) + `"}}`} {
@@ -346,7 +335,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// after waits until the API server's time is a second after the creation of an Approval.
+// after waits until the API server's clock is a second past the creation of an Approval.
 func (s *world) after(a *kube.Approval) {
 	s.Helper()
 	admin, err := kube.New(s.kube.Config)
@@ -358,7 +347,6 @@ func (s *world) after(a *kube.Approval) {
 	})
 }
 
-// service creates the Service of a record, and returns its name and UID.
 func (s *world) service(rec event.Record) (name, uid string) {
 	s.Helper()
 	svc, err := s.kube.Client().CoreV1().Services(s.namespace).Create(s.Context(), &corev1.Service{
@@ -368,8 +356,7 @@ func (s *world) service(rec event.Record) (name, uid string) {
 	return svc.Name, string(svc.UID)
 }
 
-// A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does, and unreadable data does
-// not prevent it.
+// A new answer makes the stream deliver the failure again, once, if a plan waits for it; nothing else does. Unreadable data does not prevent it.
 func TestRedeliverer(t *testing.T) {
 	c := cluster.Alone(t)
 	s := &world{T: t, kube: c, namespace: c.Namespace(t)}
@@ -413,7 +400,6 @@ func TestRedeliverer(t *testing.T) {
 		shell.Until(t, doing+": it wakes", func() bool { return delivered(rec) == "approval."+string(a.UID) })
 	}
 
-	// Answers to plans that do not wait.
 	over, other, forged := s.asks(), s.asks(), s.asks()
 	ended := over
 	ended.Result = event.Gone
@@ -425,7 +411,6 @@ func TestRedeliverer(t *testing.T) {
 	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Case = "case", "ffffffff-20260102T150405" })
 	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
 	s.create(ann, forged, func(a *kube.Approval) { a.Namespace = elsewhere })
-	// An unreadable record does not hold back an answer.
 	rec := s.asks()
 	_, err := s.stream.Audit(ctx, rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing", "x", nil, []byte("no record"), 0)
 	s.must(err)
@@ -437,7 +422,6 @@ func TestRedeliverer(t *testing.T) {
 		}
 	}
 
-	// An answer that comes without a watcher is found afterwards.
 	stop()
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)

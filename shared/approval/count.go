@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An Agreement is the approval by the person who runs the engine by hand, of the plan with this digest. No other process knows it, and
-// it is valid only for the first attempt that needs it.
+// An Agreement is the consent of the person who runs the engine by hand to the plan with this digest, in this process and for one attempt.
 type Agreement struct {
 	Digest string
 	By     kube.User // the caller, as the API server knows them
@@ -21,7 +20,7 @@ type Agreement struct {
 	attempt atomic.Int64
 }
 
-// good reports whether it is of this plan and of this attempt. The first attempt that asks claims it.
+// good reports whether it is of this plan and attempt. The first attempt that asks claims it.
 func (a *Agreement) good(digest string, attempt int) bool {
 	return a != nil && a.Digest == digest && (a.attempt.CompareAndSwap(0, int64(attempt)) || a.attempt.Load() == int64(attempt))
 }
@@ -34,8 +33,7 @@ type Answers struct {
 	At     time.Time
 }
 
-// Rejected reports whether a person has rejected this plan, and puts the rejection into the record. Nobody is asked about an unchanged
-// plan again.
+// Rejected reports whether a person has rejected this plan, and records the rejection. An unchanged plan is not asked about again.
 func (a Answers) Rejected(rec *event.Record) bool {
 	i := slices.IndexFunc(a.Given, func(g Given) bool { return g.Rejects && g.Digest == rec.Digest })
 	if i < 0 {
@@ -47,8 +45,7 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	return true
 }
 
-// Approved reports whether the number of people that the policy requires have approved this plan, and puts them into the record. An
-// approval of another plan, or one that the policy does not count, is not counted; the record says so.
+// Approved reports whether enough people have approved this plan, and records them. The record also names approvals that the policy does not count.
 func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) bool {
 	given := a.Given
 	if me := a.Agreed; me.good(rec.Digest, attempt) {
@@ -93,12 +90,11 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 	return true
 }
 
-// said returns an answer in the form of a record.
 func said(g Given) *event.Approved {
 	return &event.Approved{By: g.By, At: g.At, Identity: g.By, Host: g.Host, Object: g.Object, Chat: g.Chat, Comment: event.Redact(g.Comment)}
 }
 
-// beside returns the statements about an answer other than its author and time.
+// beside returns what an answer says besides its author and time.
 func beside(g Given) say.Text {
 	var text say.Text
 	if g.Chat != "" {

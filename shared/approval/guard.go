@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ByHand is the command by which a person with the permissions applies a plan that can't be answered by an Approval.
+// ByHand is the command that applies a plan which can't be answered by an Approval.
 const ByHand = "lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST"
 
 // Names of the chart's objects for Approvals.
@@ -30,27 +30,23 @@ type Rule struct {
 }
 
 const (
-	// accounts is the pattern of the ServiceAccounts of lbremedy.
 	accounts = `^system:serviceaccount:[^:]+:lbremedy-`
 	ours     = `.matches('` + accounts + `')`
 
-	// relayed is the condition on an Approval with a chat: the notifier creates it, and has the permission. The permission is checked
-	// without a namespace: a person with rights in one namespace can't give it to a ServiceAccount of theirs with the notifier's name.
+	// relayed is the condition on an Approval with a chat: the notifier creates it. The permission is checked without a namespace, which keeps
+	// the owner of one namespace from giving it to a ServiceAccount with the notifier's name.
 	relayed = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:lbremedy-(notifier|up|engine)$') && ` +
 		`authorizer.group('lbremedy.io').resource('approvals').check('relay').allowed()`
 )
 
-// own matches the users that are ServiceAccounts of lbremedy.
 var own = regex.New(accounts)
 
-// Own reports whether a user is a ServiceAccount of lbremedy, which does not answer its own questions.
+// Own reports whether a user is a ServiceAccount of lbremedy, which may not answer.
 func Own(user string) bool { return own().MatchString(user) }
 
-// groups is the condition that the groups of an Approval are those of its author.
 const groups = `!has(object.spec.groups) || has(request.userInfo.groups) && object.spec.groups.all(g, g in request.userInfo.groups)`
 
-// Rules returns the conditions of the admission policy by which Approvals prove their author. The policy is generated from them, and
-// an Approval counts only while all are in force.
+// Rules returns the conditions by which Approvals prove their author: those of the admission policy, without which an Approval does not count.
 func Rules() []Rule {
 	return []Rule{
 		{`request.operation != 'CREATE' || (has(object.spec.chat) ? ` + relayed + ` : object.spec.user == request.userInfo.username)`,
@@ -67,16 +63,14 @@ func Rules() []Rule {
 // settling is how long the API servers may take until all of them enforce a new policy.
 const settling = 10 * time.Second
 
-// An unguarded is the reason that Approvals prove nothing.
 type unguarded struct{ error }
 
 func (u unguarded) Unwrap() error { return u.error }
 
-// Unguarded reports whether an error of Since means that Approvals prove nothing in this cluster, and not that this is unknown.
+// Unguarded reports whether an error of Since means that Approvals prove nothing here, rather than that this is unknown.
 func Unguarded(err error) bool { return errors.As(err, new(unguarded)) }
 
-// Since returns the time from which an Approval proves its author, by the API server's clock: since then the admission policy has been
-// in force. If it is not in force, the error says why.
+// Since returns from when, by the API server's clock, the admission policy makes Approvals prove their author. The error says why it does not.
 func Since(ctx context.Context, c *kube.Cluster) (time.Time, error) {
 	g, err := c.Guard(ctx, Policy)
 	lacks := func(what say.Text) (time.Time, error) {

@@ -46,8 +46,7 @@ func (q Question) Now(ctx context.Context, s *stream.Stream) (*event.Record, err
 	return &r, nil
 }
 
-// Takes returns why a user can't answer the question, by its newest record: it is not the shown one, or does not ask for this answer
-// of theirs. nil means that they can.
+// Takes returns why a user can't answer the question: its newest record is not the shown one, or does not wait for this answer of theirs.
 func (q Question) Takes(now *event.Record, verdict kube.Verdict, user string) error {
 	switch {
 	case now == nil:

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The following run reads the answer itself and
-// decides whether it counts.
+// A Redeliverer makes the stream deliver a failure again when somebody has answered its plan. The next run reads the answer itself.
 type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
@@ -25,13 +24,13 @@ type Redeliverer struct {
 	Said    func(say.Text) // called with the state of Approvals when it changes
 }
 
-// Pauses of a Redeliverer before it looks again at a cluster that has no Approvals, or can't be asked.
+// The pauses before it looks again at a cluster that has no Approvals or can't be asked.
 const (
 	firstWait = 100 * time.Millisecond
 	lastWait  = 30 * time.Second
 )
 
-// Run watches Approvals until ctx ends. A failure that can't be delivered now is delivered later.
+// Run watches Approvals until ctx ends. It retries failed deliveries.
 func (w *Redeliverer) Run(ctx context.Context) error {
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
@@ -54,7 +53,6 @@ func (w *Redeliverer) Run(ctx context.Context) error {
 	return nil
 }
 
-// status returns a sentence on the state of the cluster's Approvals.
 func (w *Redeliverer) status(ctx context.Context) say.Text {
 	_, err := w.Kube.Approvals(ctx, "default")
 	if errors.Is(err, kube.ErrNotFound) {
@@ -72,7 +70,6 @@ func (w *Redeliverer) status(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-// redeliver makes the stream deliver the failure of an Approval again, if its plan waits for such an answer.
 func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval) error {
 	if !w.now().Before(a.CreationTimestamp.Add(lasts(a.Spec))) || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
@@ -88,7 +85,7 @@ func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval) error {
 	return nil // the failure is no longer stored and has not returned
 }
 
-// find returns the last record of the case that an Approval names, if it waits for such an answer; nil otherwise.
+// find returns the last record of the case that an Approval names, or nil if it does not wait for such an answer.
 func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (*event.Record, error) {
 	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	if len(prefix) != 8 {
@@ -122,7 +119,7 @@ func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (*event.Record,
 	return nil, nil
 }
 
-// deliver makes the stream deliver the stored failure of a case again; stream.ErrNotFound if it is not stored.
+// deliver makes the stream deliver a case's failure again. The error is stream.ErrNotFound if it is not stored.
 func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) error {
 	subject := event.FailedSubject(r.Cluster, r.Class, r.Service.UID)
 	kept, err := s.Last(ctx, stream.Failed, subject)

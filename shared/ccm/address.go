@@ -13,8 +13,7 @@ import (
 // AddressReads is what Addresses reads; a class that calls it declares it.
 var AddressReads = []grant.Grant{grant.DescribeVpcAttribute, grant.DescribeNetworkInterfaces}
 
-// Addresses sorts Pod endpoints by what a VPC knows of their addresses. Where Pods are the backends, the controller needs the network
-// interface of each address.
+// Addresses sorts Pod endpoints by what a VPC knows of their addresses. Pods as backends need a network interface for each.
 type Addresses struct {
 	Blocks  []netip.Prefix // of the VPC
 	Outside []Endpoint     // in no block of the VPC

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A ValueRule says which values the controller accepts for an annotation. Sources: github.com/kubernetes/cloud-provider-alibaba-cloud,
-// docs/zh/usage.md and pkg/controller/service.
+// A ValueRule says which values the controller accepts for an annotation (docs/zh/usage.md and pkg/controller/service).
 type ValueRule struct {
 	Name    string            // short, or the whole key if it has another prefix
 	Allowed say.Text          // for people
@@ -22,7 +21,6 @@ type ValueRule struct {
 	of      kind
 }
 
-// A kind is the kind of load balancer that reads an annotation.
 type kind int
 
 const (
@@ -45,7 +43,6 @@ func either(list []string) say.Text {
 	return say.F("%s or %s", strings.Join(list[:last], ", "), list[last])
 }
 
-// number returns a rule for an annotation whose value is a whole number.
 func number(name string, of kind, low, high int, unit, param string, calls ...string) ValueRule {
 	allowed := say.F("a whole number from %d to %d", low, high)
 	switch unit {
@@ -70,7 +67,6 @@ func number(name string, of kind, low, high int, unit, param string, calls ...st
 	}
 }
 
-// like returns a rule for an annotation whose value matches a pattern.
 func like(name string, of kind, allowed say.Text, pattern string, calls ...string) ValueRule {
 	fits := regex.New(`^(?:` + pattern + `)$`)
 	return ValueRule{Name: name, of: of, Allowed: allowed, Takes: func(v string) bool { return fits().MatchString(v) }, Calls: calls}
@@ -96,7 +92,7 @@ func ports(name string, of kind, allowed say.Text, pattern string, calls ...stri
 	return r
 }
 
-// ValueRules returns the annotations whose values are known, those that fail a sync first.
+// ValueRules returns the annotations whose values are known, the ones that fail a sync first.
 func ValueRules() []ValueRule {
 	rules := []ValueRule{
 		like("zone-maps", nlb, say.F("zone:vSwitch pairs with commas between, such as cn-hangzhou-h:vsw-a,cn-hangzhou-i:vsw-b"),
@@ -179,8 +175,7 @@ func ValueRules() []ValueRule {
 		Takes: func(v string) bool { _, err := netip.ParseAddr(v); return err == nil }})
 }
 
-// wordCalls is how errors name the annotations where a wrong word fails a sync, all of NLBs (pkg/controller/service/nlbv2 and
-// provider/alibaba/nlb of v2.14.0).
+// wordCalls is how errors name the NLB annotations where a wrong word fails a sync (pkg/controller/service/nlbv2 and provider/alibaba/nlb).
 var wordCalls = map[string][]string{
 	"cross-zone-enabled": {"cross zone enabled flag error"},
 	"ipv6-address-type":  {"invalid ipv6 address type"},
@@ -243,7 +238,7 @@ type Span struct {
 	Until Version // the first one that no longer reads it; zero: all from From on
 }
 
-// Read returns the releases that read the annotation for NLBs (network) or CLBs; nil if none do.
+// Read returns the releases that read the annotation for NLBs (network) or CLBs, or nil.
 func (k KnownKey) Read(network bool) *Span {
 	if network {
 		return k.NLB
@@ -268,8 +263,8 @@ func FirstNLB() Version { return v25 }
 // KnownKeys returns the annotations that the controller reads. The releases come from its documentation (docs/zh/usage.md of
 // github.com/kubernetes/cloud-provider-alibaba-cloud, and
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/add-annotations-to-the-yaml-file-of-a-service-to-configure-clb-instances),
-// or else are the first whose source has the key. If the sources only give an upper bound, the earlier release is used, because nobody
-// should upgrade for a key that may already work.
+// or else are the first whose source has the key; if only an upper bound is known, the earlier one: nobody should upgrade for a key that may
+// work.
 func KnownKeys() []KnownKey {
 	from := func(text string) *Span {
 		v, _ := ParseVersion(text)
@@ -281,13 +276,11 @@ func KnownKeys() []KnownKey {
 		clb, nlb *Span
 		names    string
 	}{
-		// The load balancer.
 		{ever, nil, "vswitch-id charge-type spec external-ip-type"},
 		{ever, network, "address-type additional-resource-tags"},
 		{from("v1.9.3.59"), network, "id force-override-listeners"},
 		{from("v1.9.3.304"), network, "name resource-group-id"},
-		// The controller protects an NLB when it creates it, since v2.9.1, and removes the protection before it deletes the NLB; no
-		// annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
+		// Since v2.9.1 the controller protects an NLB until it deletes it; no annotation changes that (nlbv2/loadbalancer.go, v2.5.1 to v2.14.0).
 		{from("v1.9.3.304"), nil, "delete-protection modification-protection"},
 		{from("v1.9.3.10"), nil, "master-zoneid slave-zoneid bandwidth"},
 		{from("v2.4.0"), nil, "instance-charge-type"},
@@ -297,7 +290,6 @@ func KnownKeys() []KnownKey {
 		{&Span{Until: v201}, nil, "slb-network-type"}, // later releases declare it and do not read it
 		{from("v2.12.0"), nil, "network-type"},
 		{from("v2.10.0"), from("v2.10.0"), "preserve-lb-on-delete"},
-		// Its listeners.
 		{ever, network, "protocol-port scheduler health-check-flag health-check-type health-check-uri health-check-connect-port " +
 			"health-check-interval health-check-connect-timeout health-check-domain health-check-httpcode healthy-threshold unhealthy-threshold"},
 		{ever, nil, "persistence-timeout sticky-session sticky-session-type cookie cookie-timeout health-check-timeout"},
@@ -312,13 +304,11 @@ func KnownKeys() []KnownKey {
 		{from("v2.6.0"), network, "proxy-protocol"},
 		{from("v2.9.1"), nil, "xforwardedfor-slbport xforwardedfor-clientsrcport"},
 		{from("v2.13.0"), nil, "domain-extensions"},
-		// Its backends.
 		{ever, network, "backend-label backend-ip-version"},
 		{from("v1.9.3.164"), network, "service.beta.kubernetes.io/backend-type remove-unscheduled-backend"},
 		{from("v2.0.1"), from("v2.9.1"), "vgroup-port weight"},
 		{from("v2.11.1"), from("v2.11.1"), "ignore-weight-update"},
 		{from("v2.14.0"), from("v2.14.0"), "default-weight"},
-		// NLBs alone.
 		{nil, network, "zone-maps cacert-id cacert cps preserve-client-ip"},
 		{nil, from("v2.6.0"), "security-group-ids"},
 		{nil, from("v2.8.0"), "server-group-type"},

@@ -25,14 +25,13 @@ const BackendType = "service.beta.kubernetes.io/backend-type"
 // A BackendMode is the kind of backends that the controller uses for a Service.
 type BackendMode string
 
-// The modes.
 const (
 	PodMode     BackendMode = "ENI"     // the ready Pods, by their network interfaces
 	LocalMode   BackendMode = "Local"   // the nodes of the ready Pods
 	ClusterMode BackendMode = "Cluster" // all nodes
 )
 
-// NodesAdvice says how to use nodes instead of Pods as backends without changing the load balancer. Nodes need node ports.
+// NodesAdvice says how to use nodes instead of Pods as backends without changing the load balancer.
 func NodesAdvice(svc *corev1.Service) say.Text {
 	return WithNodePorts(svc, say.F("Alternatively, keep the load balancer as it is and send traffic through the nodes: %s.", SetCommand(svc, BackendType, "ecs")))
 }
@@ -45,7 +44,7 @@ func WithNodePorts(svc *corev1.Service, advice say.Text) say.Text {
 	return advice
 }
 
-// BackendMode returns the mode that the Service's annotation asks for, or else PodMode in a Terway cluster. It needs DescribeClusterDetail.
+// BackendMode returns the mode that the annotation asks for, or else PodMode in a Terway cluster. It needs DescribeClusterDetail.
 func (c *View) BackendMode(ctx context.Context) (BackendMode, error) {
 	if c.Service.Annotations[BackendType] != "" {
 		return ModeOf(c.Service, ""), nil
@@ -77,7 +76,7 @@ type Endpoint struct {
 	Node string // empty if the EndpointSlice names none
 }
 
-// Name returns the Pod's name, or its address if the EndpointSlice names no Pod.
+// Name returns the name of the Pod, or the address.
 func (e Endpoint) Name() string { return cmp.Or(e.Pod, e.IP) }
 
 // ReadyAll returns the ready endpoints of all ports, each address once; see Ready.
@@ -101,8 +100,7 @@ func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// AsksIPv6 reports whether the Service asks for a load balancer with an IPv6 address. A CLB then has only that address, an NLB both
-// (GetAddressIpVersion in pkg/model/nlb/nlb.go).
+// AsksIPv6 reports whether the Service asks for an IPv6 address: a CLB's only one, an NLB's second (GetAddressIpVersion in pkg/model/nlb/nlb.go).
 func AsksIPv6(svc *corev1.Service) bool {
 	value, _ := Annotation(svc, "ip-version")
 	if NLB(svc) {
@@ -111,8 +109,7 @@ func AsksIPv6(svc *corev1.Service) bool {
 	return strings.EqualFold(value, "ipv6")
 }
 
-// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating. A named port that no slice
-// has yields none.
+// Ready returns the endpoints of a port that the controller counts: of this family, ready and not terminating; none for an unknown port name.
 func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	seen := map[string]bool{}
 	var out []Endpoint
@@ -155,7 +152,6 @@ func sortEndpoints(list []Endpoint) {
 	})
 }
 
-// numberIn returns the number that a slice has for a port of the Service, or 0.
 func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	for _, p := range s.Ports {
 		name := ""
@@ -169,8 +165,7 @@ func numberIn(s discoveryv1.EndpointSlice, port corev1.ServicePort) int {
 	return 0
 }
 
-// Labels and taints by which the controller excludes nodes (pkg/controller/helper/node_utils.go). Of the labels for control plane nodes it
-// reads only the old one.
+// Labels and taints that exclude nodes (helper/node_utils.go). Of the control plane's labels the controller reads only the old one.
 const (
 	MasterLabel  = "node-role.kubernetes.io/master"
 	virtualNode  = "virtual-kubelet"
@@ -179,9 +174,8 @@ const (
 	backendLabel = "backend-label"
 )
 
-// FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID and then fail
-// every Service that uses all nodes as backends (IsExcludedNode in pkg/controller/helper/node_utils.go of v2.12.4; its commit is older than
-// v2.12.1).
+// FirstHybrid returns the first release that excludes hybrid nodes. Older ones try to read an instance from the provider ID and fail every
+// Service that uses all nodes (IsExcludedNode in helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
 func FirstHybrid() Version { return v2121 }
 
 var excludeLabels = []string{
@@ -189,14 +183,13 @@ var excludeLabels = []string{
 	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
 }
 
-// RemoveUnscheduled is the short name of the annotation that removes cordoned nodes from the backends; only the value "on" does
-// (needExcludeFromLB in pkg/controller/service/reconcile/backend/backend.go).
+// RemoveUnscheduled is the annotation whose value "on" removes cordoned nodes from the backends (needExcludeFromLB in reconcile/backend/backend.go).
 const RemoveUnscheduled = "remove-unscheduled-backend"
 
 // An Exclusion is the reason why a node is not a backend.
 type Exclusion int
 
-// The reasons. A node that serves has Serves; reasons that pass without anybody's action come last.
+// The reasons. Reasons that pass without anybody's action come last.
 const (
 	Serves   Exclusion = iota
 	Virtual            // not a server: its Pods are backends themselves
@@ -209,8 +202,8 @@ const (
 	NotReady           // not ready, or no condition reported yet
 )
 
-// ExclusionOf returns why the controller excludes a node from the Service's backends, and the evidence as the predicate of a sentence about
-// the node. A hybrid node counts as excluded in every release, since it serves no load balancer before FirstHybrid either; see ExclusionBy.
+// ExclusionOf returns why the controller excludes a node from the backends, and the evidence as a predicate for the node. A hybrid node
+// counts as excluded in every release, since it serves no load balancer before FirstHybrid either; see ExclusionBy.
 func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	if IsHybrid(node) {
 		return Hybrid, say.F("is a hybrid node")
@@ -253,8 +246,7 @@ func ExclusionOf(node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	return Serves, nil
 }
 
-// ExclusionBy returns ExclusionOf for one release of the controller: releases before FirstHybrid, and unknown ones, may treat hybrid nodes
-// like any other.
+// ExclusionBy returns ExclusionOf for one release: before FirstHybrid, and if unknown, it may treat hybrid nodes like any other.
 func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, say.Text) {
 	why, text := ExclusionOf(node, svc)
 	if why != Hybrid || !v.Before(FirstHybrid()) {
@@ -268,9 +260,9 @@ func ExclusionBy(v Version, node *corev1.Node, svc *corev1.Service) (Exclusion, 
 // IsHybrid reports whether a node runs outside of the cloud.
 func IsHybrid(node *corev1.Node) bool { return strings.HasPrefix(node.Spec.ProviderID, hybridNode) }
 
-// PodServes reports whether ready Pods of a node can be backends in PodMode. Pods of a hybrid node have no network interface in the VPC and
-// work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go and updateServerGroupENIBackendID in
-// nlbv2/server_groups.go of v2.14.0). A nil node is unknown and counts as serving.
+// PodServes reports whether a node's ready Pods can be backends in PodMode. Those of a hybrid node have no network interface in the VPC and
+// work only in server groups of addresses (updateVServerGroupENIBackendID in clbv1/vgroups.go, updateServerGroupENIBackendID in
+// nlbv2/server_groups.go). A nil node is unknown and serves.
 func PodServes(node *corev1.Node, svc *corev1.Service) bool {
 	return node == nil || !IsHybrid(node) || GroupsOfAddresses(svc)
 }
@@ -299,8 +291,8 @@ var (
 	BackendReads = append([]grant.Grant{grant.DescribeVServerGroupAttribute}, GroupReads...)
 )
 
-// Groups returns the group of each port of the Service, in port order, and the load balancer's ID. The ID is empty for an NLB, whose groups
-// are found by their tags or by the IDs that the Service names. Without a load balancer no group has an ID.
+// Groups returns the group of each port, in port order, and the load balancer's ID, which is empty for an NLB: its groups are found by their
+// tags or the IDs that the Service names. Without a load balancer no group has an ID.
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
@@ -383,7 +375,7 @@ func (c *View) WholeGroups(ctx context.Context, lb *Instance) ([]cloud.VServerGr
 	return out, nil
 }
 
-// Backends returns the backends of a group; nothing if the group does not exist.
+// Backends returns the backends of a group, if it exists.
 func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	if g.ID == "" {
 		return nil, nil
@@ -402,8 +394,8 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// LacksBackends reports whether the load balancer lacks a backend. In PodMode, that is a ready Pod; in the other modes, any backend of a
-// port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
+// LacksBackends reports whether the load balancer lacks a backend: in PodMode a ready Pod; otherwise any backend of a port, or a ready Pod
+// on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
@@ -443,8 +435,8 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 	return false, nil
 }
 
-// GroupName returns the name that the controller gives to the group of a port. It contains the node port (in PodMode the target port), and
-// for an NLB also the protocol of the listener, TCPSSL included (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
+// GroupName returns the controller's name for the group of a port. It contains the node port (in PodMode the target port), and for an NLB
+// the protocol of the listener, TCPSSL included (clbv1/vgroups.go, nlbv2/server_groups.go, model/nlb/nlb.go).
 func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, cluster string) string {
 	number := strconv.Itoa(int(p.NodePort))
 	if mode == PodMode {
@@ -459,7 +451,7 @@ func GroupName(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, clus
 }
 
 // AdoptedGroup returns the ID of the user's group for a port, from the annotation vgroup-port ("rsp-a:80,rsp-b:443"), or "". The controller
-// reads that annotation only if the load balancer is the user's, too (clbv1/vgroups.go, nlbv2/server_groups.go).
+// reads it only on a user's load balancer (clbv1/vgroups.go, nlbv2/server_groups.go).
 func AdoptedGroup(svc *corev1.Service, p corev1.ServicePort) string {
 	if id, _ := Annotation(svc, "id"); id == "" {
 		return ""

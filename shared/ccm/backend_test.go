@@ -163,7 +163,6 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// TestExclusionBy: before v2.12.1 a hybrid node is like any other and is excluded for the same reasons.
 func TestExclusionBy(t *testing.T) {
 	t.Parallel()
 	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -188,7 +187,6 @@ func TestExclusionBy(t *testing.T) {
 	}
 }
 
-// TestPodServes: Pods on hybrid nodes are backends only in groups of addresses.
 func TestPodServes(t *testing.T) {
 	t.Parallel()
 	byAddress := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "server-group-type": "Ip"}}}

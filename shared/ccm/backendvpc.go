@@ -8,8 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// OtherVPCs names the VPCs other than this one in which a load balancer has backends, with the groups that hold them. It checks the given
-// vServer groups and a CLB's default group.
+// OtherVPCs names the other VPCs in which a load balancer has backends, with the groups, or a CLB's default group, that hold them.
 func OtherVPCs(vpc string, lb *Instance, groups []cloud.VServerGroup) []say.Text {
 	if lb.CLB != nil {
 		groups = append([]cloud.VServerGroup{{Backends: lb.CLB.Backends}}, groups...) // the default group has no name

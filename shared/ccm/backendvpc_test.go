@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// A backend counts if its VPC is known and differs, whichever group holds it.
 func TestOtherVPCs(t *testing.T) {
 	in := func(name string, vpcs ...string) cloud.VServerGroup {
 		g := cloud.VServerGroup{Name: name}

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The file finds a Service's load balancer, a CLB or an NLB. Bound returns the one that the controller would sync. Find also finds what the
-// Service left behind where the controller finds nothing. Serving returns the one that has the Service's address, with its Owner.
+// Bound finds the load balancer that the controller would sync, Find also what the Service left behind, Serving the one with the Service's address.
 
 // BalancerReads is what Find, Serving and Owner read; a class that calls them declares it.
 var BalancerReads = []grant.Grant{
@@ -22,7 +21,7 @@ var BalancerReads = []grant.Grant{
 	grant.DescribeClusterDetail, grant.DescribeEipAddresses, grant.GetCallerIdentity,
 }
 
-// BoundReads (for CLBs) and NetworkReads (for NLBs, with their owner) are what Bound and Find read; a class that calls them declares both.
+// BoundReads (for CLBs) and NetworkReads (for NLBs, with their owner) are what Bound and Find read; a class declares both.
 var (
 	BoundReads   = []grant.Grant{grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags}
 	NetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners}
@@ -58,7 +57,7 @@ func (m Mark) Text() say.Text {
 	return say.Literal(string(m))
 }
 
-// A Found is what Find found out about the load balancer of a Service.
+// A Found is the load balancer of a Service, as far as Find knows.
 type Found struct {
 	*Instance          // nil if not found
 	By        Mark     // how it was found
@@ -72,9 +71,9 @@ func (s Found) Bind() bool {
 	return s.By == ByLabel || s.By == ByAddress || s.By == ByEIP || s.By == ByHost
 }
 
-// Find finds the load balancer of the Service by what it left behind: the ID that the controller left on it, then its address, then name
-// tag and default name. A load balancer counts as gone only if the API says not found for a known ID: permissions limited by resource can
-// return an empty list. It needs BalancerReads, or NetworkReads and GetCallerIdentity for an NLB.
+// Find finds the load balancer of the Service by the ID that the controller left on it, then by address, then by name tag and default name.
+// It counts as gone only if the API says not found for a known ID: permissions limited by resource can return an empty list. It needs
+// BalancerReads, or NetworkReads and GetCallerIdentity for an NLB.
 func (c *View) Find(ctx context.Context) (Found, error) {
 	who, err := c.Cloud.STS.Identity(ctx)
 	if err != nil {
@@ -99,8 +98,7 @@ func (c *View) Find(ctx context.Context) (Found, error) {
 	return s, nil
 }
 
-// byLabel looks up the load balancer by the ID that the controller left on the Service. For an NLB the DNS name is better evidence than the
-// label. The address of a CLB is not, because it may be that of an EIP in front of it.
+// byLabel looks up the ID that the controller left on the Service. An NLB's DNS name is better evidence, unlike a CLB's address: it may be an EIP's.
 func (c *View) byLabel(ctx context.Context, s *Found) error {
 	id := c.Service.Labels[BalancerLabel]
 	if id == "" {
@@ -119,8 +117,8 @@ func (c *View) byLabel(ctx context.Context, s *Found) error {
 	return c.found(ctx, s, id, ByLabel)
 }
 
-// byAddress looks up the load balancer by the Service's address. An NLB's DNS name comes from the cloud and is proof in any VPC. A CLB's
-// private address may repeat across VPCs and counts only in the cluster's VPC; any address may be that of an EIP in front of a CLB.
+// byAddress looks up the Service's address. An NLB's DNS name is proof in any VPC. A CLB's private address may repeat across VPCs and counts
+// only in the cluster's; any address may be that of an EIP in front of a CLB.
 func (c *View) byAddress(ctx context.Context, s *Found) error {
 	address := Address(c.Service)
 	if address == "" {
@@ -165,7 +163,7 @@ func (c *View) byAddress(ctx context.Context, s *Found) error {
 	return nil
 }
 
-// byMark takes the only load balancer with the Service's name tag; if no load balancer has the tag, the only one with its default name.
+// byMark takes the only load balancer with the Service's name tag, or if none has it, the only one with its default name.
 func (c *View) byMark(ctx context.Context, s *Found) error {
 	switch len(s.Tagged) {
 	case 0:
@@ -199,7 +197,7 @@ type Serving struct {
 	ByTag     bool     // the controller finds it by its name tag, without the annotation id
 }
 
-// Serving finds the load balancer that has the Service's ingress address, with its tags and its owner. It needs what Find and Owner need.
+// Serving finds the load balancer with the Service's address, its tags and owner. It needs what Find and Owner need.
 func (c *View) Serving(ctx context.Context) (Serving, error) {
 	s, err := c.Find(ctx)
 	if err != nil {
@@ -219,9 +217,8 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 	return out, err
 }
 
-// Bound returns the load balancer that the controller syncs, found as the controller finds it: by the annotation id, else by the Service's
-// name tag, else by its default name (pkg/controller/service/clbv1/loadbalancer.go). It is nil unless exactly one is found. An empty list
-// proves nothing; see Find.
+// Bound returns the load balancer that the controller syncs, found by the annotation id, else the name tag, else the default name
+// (clbv1/loadbalancer.go); nil unless exactly one is found. An empty list proves nothing; see Find.
 func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return c.Named(ctx, id)
@@ -233,9 +230,8 @@ func (c *View) Bound(ctx context.Context) (*Instance, error) {
 	return c.Named(ctx, marked[0].ID)
 }
 
-// None reports whether the Service has no load balancer: no annotation id, no address, and nothing found by name tag or default name.
-// Annotations can then still decide how one is made. It relies on an empty list, so a later look may find more. It needs BoundReads, or
-// NetworkReads.
+// None reports whether the Service has no load balancer: no annotation id, no address, and nothing found by name tag or default name. It
+// relies on an empty list, so a later look may find more. It needs BoundReads, or NetworkReads.
 func (c *View) None(ctx context.Context) (bool, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" || Synced(c.Service) {
 		return false, nil
@@ -244,8 +240,7 @@ func (c *View) None(ctx context.Context) (bool, error) {
 	return err == nil && len(marked) == 0, err
 }
 
-// Made returns an ID or address of the load balancer that the Service already has, for a sentence; empty without one. Settings that are
-// fixed at creation can then no longer be changed.
+// Made returns an ID or address of the Service's load balancer for a sentence, or "". Settings fixed at creation can then no longer change.
 func (c *View) Made(ctx context.Context) (string, error) {
 	if id, _ := Annotation(c.Service, "id"); id != "" {
 		return clipped(id), nil
@@ -266,7 +261,7 @@ var identifier = regex.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 // Identifier reports whether id can be the ID of a load balancer.
 func Identifier(id string) bool { return identifier().MatchString(id) }
 
-// Named returns the load balancer with this ID, of the kind that the Service wants, with all its tags; nil if the API does not find it.
+// Named returns the load balancer with this ID, of the Service's kind, with all its tags, or nil.
 func (c *View) Named(ctx context.Context, id string) (*Instance, error) {
 	if !identifier().MatchString(id) {
 		return nil, nil
@@ -297,8 +292,7 @@ func (c *View) read(ctx context.Context, id string) (*Instance, error) {
 	return lb, nil
 }
 
-// describe returns the load balancer with this ID, of the kind that the Service wants, possibly without all its tags. The error is
-// ErrNotFound if it does not exist.
+// describe returns the load balancer with this ID, of the Service's kind, possibly without all its tags, or ErrNotFound.
 func (c *View) describe(ctx context.Context, id string) (*Instance, error) {
 	var lb *Instance
 	var err error
@@ -325,8 +319,7 @@ func (c *View) marked(ctx context.Context) ([]*Instance, error) {
 	return c.ByDefaultName(ctx)
 }
 
-// Tagged returns the load balancers with the Service's name tag, of which the controller needs exactly one. Their tags are those of the
-// list.
+// Tagged returns the load balancers with the Service's name tag, with the tags in the list. The controller needs exactly one.
 func (c *View) Tagged(ctx context.Context) ([]*Instance, error) {
 	return c.list(ctx, search{tag: DefaultName(c.Service)})
 }
@@ -336,14 +329,12 @@ func (c *View) ByDefaultName(ctx context.Context) ([]*Instance, error) {
 	return c.list(ctx, search{name: DefaultName(c.Service)})
 }
 
-// A search is the one property by which load balancers are searched; empty finds all.
 type search struct {
 	tag     string // value of the name tag
 	name    string
 	address string // IP address, or DNS name of an NLB
 }
 
-// String returns the search as the end of a sentence about load balancers.
 func (s search) String() string {
 	switch {
 	case s.tag != "":
@@ -356,7 +347,7 @@ func (s search) String() string {
 	return ""
 }
 
-// list returns the load balancers of the Service's kind that match the search exactly; the API may match names loosely.
+// list returns the load balancers of the Service's kind that match exactly; the API may match names loosely.
 func (c *View) list(ctx context.Context, by search) ([]*Instance, error) {
 	key := ""
 	if by.tag != "" {

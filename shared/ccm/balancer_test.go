@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestFind covers how a Service's load balancer is found, and what proves that it is gone.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -88,13 +87,12 @@ func TestFind(t *testing.T) {
 				t.Errorf("it is not whole: %+v", got.CLB)
 			}
 			fixture.Declared(t, s, servingReads...)
-			// A failed call is an error, not an empty result.
 			failing(t, s, func() error { _, err := c.Find(t.Context()); return err })
 		})
 	}
 }
 
-// TestOwner: only proof in the cloud makes a load balancer the Service's own.
+// Only proof in the cloud makes a load balancer the Service's own.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	vgroup := func(name string) []sim.VGroup { return []sim.VGroup{{Name: name}} }
@@ -214,7 +212,7 @@ func TestDrift(t *testing.T) {
 			want: "HealthCheckInterval of listener tcp:80 is 2 and the annotations say 5"},
 		{name: "a setting that is switched off", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"PersistenceTimeout": "10"} },
 			notes: map[string]string{"persistence-timeout": "0"}, want: "PersistenceTimeout of listener tcp:80 is 10 and the annotations say 0"},
-		{name: "a setting that is no number", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2"} },
+		{name: "a setting that is not a number", lb: func(lb *sim.LoadBalancer) { lb.Listeners[0].Config = map[string]string{"HealthCheckInterval": "2"} },
 			notes: map[string]string{"health-check-interval": "5s"}},
 		{name: "a setting of other protocols", notes: map[string]string{"health-check-flag": "off", "sticky-session": "on", "cert-id": "cert-1"}},
 		{name: "an access list", lb: func(lb *sim.LoadBalancer) {
@@ -281,7 +279,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The legacy prefix is read too; the current one wins.
 func TestAnnotation(t *testing.T) {
 	t.Parallel()
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: fixture.UID, Annotations: map[string]string{ccm.LegacyPrefix + "id": "a",

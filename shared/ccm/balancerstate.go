@@ -22,8 +22,7 @@ type BalancerState struct {
 	Servers          map[string][]cloud.Backend `json:"servers,omitempty"`          // of an NLB, by the ID of their server group
 }
 
-// BalancerStates reads the state of the load balancers among the targets of steps, and of the Service's by its label or by the controller's own
-// search.
+// BalancerStates reads the state of the load balancers among the targets of steps, and of the Service's by label or by the controller's search.
 func (c *View) BalancerStates(ctx context.Context, targets []string) ([]BalancerState, error) {
 	once := *c
 	once.Cloud = c.Cloud.Once()

@@ -17,15 +17,14 @@ import (
 // BuildingReads is what Unbuilt reads; a class that calls it declares it.
 var BuildingReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups}
 
-// Short names of the annotations that set server weights: GroupWeight for all servers of a user's groups together, DefaultWeight for each
-// other server.
+// The annotations that set server weights: GroupWeight for all servers of a user's groups together, DefaultWeight for each other server.
 const (
 	GroupWeight   = "weight"
 	DefaultWeight = "default-weight"
 )
 
-// FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without saying why (BuildLocalModel in
-// pkg/controller/service/clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
+// FirstSilentBuild returns the first release that skips a port whose vServer group it cannot build, without a reason (BuildLocalModel in
+// clbv1/vgroups.go: its commit of 2025-08-29 is older than v2.12.1). Older releases fail with the reason.
 func FirstSilentBuild() Version { return v2121 }
 
 // A Building is what the controller builds the vServer groups of a Service with a CLB from.
@@ -45,7 +44,6 @@ func NamesGroups(svc *corev1.Service) bool {
 	return id != "" && pairs != "" && !NLB(svc)
 }
 
-// building reads the Building of the Service. In PodMode the controller reads no nodes.
 func (c *View) building(ctx context.Context) (Building, error) {
 	b := Building{Service: c.Service}
 	var err error
@@ -85,9 +83,9 @@ type Obstacle struct {
 	note  func(*NodeFaults)
 }
 
-// Obstacles returns what keeps the controller from building the vServer groups, in its own order (buildVGroupForServicePort in
-// pkg/controller/service/clbv1/vgroups.go): groups and weights that annotations name, nodes whose provider ID it cannot read, then
-// endpoints without a node. Failing API calls do not show here. A released Service, and one with an NLB, has no obstacles.
+// Obstacles returns what keeps the controller from building the vServer groups, in its order (buildVGroupForServicePort in
+// clbv1/vgroups.go): named groups and weights, nodes with unreadable provider IDs, endpoints without a node. Failing API calls do not show
+// here. A released Service, and one with an NLB, has no obstacles.
 func (b Building) Obstacles() []Obstacle {
 	if NLB(b.Service) || len(Leaving(b.Service)) > 0 {
 		return nil
@@ -108,7 +106,6 @@ func (b Building) Obstacles() []Obstacle {
 	return all
 }
 
-// of returns what keeps the group of one port from being built.
 func (b Building) of(p corev1.ServicePort) []Obstacle {
 	var found []Obstacle
 	if NamesGroups(b.Service) {
@@ -135,22 +132,20 @@ func (b Building) of(p corev1.ServicePort) []Obstacle {
 	return found
 }
 
-// noted returns an obstacle whose text comes from NodeFaults.
 func noted(name string, node bool, note func(*NodeFaults)) Obstacle {
 	var f NodeFaults
 	note(&f)
 	return Obstacle{Name: name, Text: f.Findings[0], Node: node, note: note}
 }
 
-// candidate reports whether the controller reads the provider ID of a node. It reads that of a virtual node only in ClusterMode, unless a
-// label excludes the node. Every release that skips an unbuilt group knows hybrid nodes.
+// candidate reports whether the controller reads the provider ID of a node; of a virtual node only in ClusterMode, unless a label excludes
+// it. Every release that skips an unbuilt group knows hybrid nodes.
 func (b Building) candidate(n *corev1.Node) bool {
 	why, _ := ExclusionOf(n, b.Service)
 	return why == Serves || why == Virtual && b.Mode == ClusterMode && ExcludingLabel(n) == ""
 }
 
-// parses reports whether the controller can read an instance from a provider ID (NodeFromProviderID in
-// pkg/controller/helper/node_utils.go); it requires only a dot.
+// parses reports whether the controller can read an instance from a provider ID, which needs only a dot (NodeFromProviderID in helper/node_utils.go).
 func parses(id string) bool {
 	if rest, ok := strings.CutPrefix(id, "alicloud://"); ok {
 		id, _, _ = strings.Cut(rest, "://")
@@ -158,7 +153,6 @@ func parses(id string) bool {
 	return strings.Contains(id, ".")
 }
 
-// weight returns an obstacle if the value of this annotation is not a weight.
 func (b Building) weight(name string) []Obstacle {
 	value, _ := Annotation(b.Service, name)
 	rules := ValueRules()
@@ -174,8 +168,7 @@ func (b Building) weight(name string) []Obstacle {
 	return []Obstacle{o}
 }
 
-// pairOf returns the ID of the group that a value of vgroup-port has for a port, as the controller reads it, white space included; empty
-// without one. A part without a colon causes other errors.
+// pairOf returns the ID of a port's group in vgroup-port as the controller reads it, white space included, or "". Parts without a colon fail elsewhere.
 func pairOf(value string, p corev1.ServicePort) string {
 	for part := range strings.SplitSeq(value, ",") {
 		if f := strings.Split(part, ":"); len(f) > 1 && f[1] == strconv.Itoa(int(p.Port)) {
@@ -215,8 +208,7 @@ func unspaced(value string) string {
 	return strings.Join(parts, ",")
 }
 
-// usable reports whether the Service can name the group: the load balancer has it, and its name is not one that a controller gives
-// (LoadVGroupNamedKey in pkg/model/load_balancer.go).
+// usable reports whether the load balancer has the group, with a name that is not a controller's (LoadVGroupNamedKey in pkg/model/load_balancer.go).
 func (b Building) usable(id string) bool {
 	return slices.ContainsFunc(b.Groups, func(g Group) bool { return g.ID == id && !byController(g) })
 }
@@ -226,7 +218,7 @@ func byController(g Group) bool {
 	return ok && strings.HasPrefix(g.Name, "k8s/")
 }
 
-// Unbuilt reads what keeps the vServer groups of the Service from being built. It reads nothing for a released Service, or one with an NLB.
+// Unbuilt reads what keeps the vServer groups of the Service from being built; nothing for a released Service, or one with an NLB.
 func (c *View) Unbuilt(ctx context.Context) (Building, []Obstacle, error) {
 	if NLB(c.Service) || len(Leaving(c.Service)) > 0 {
 		return Building{Service: c.Service}, nil, nil
@@ -260,8 +252,7 @@ func DescribeObstacles(list []Obstacle) say.Text {
 	return text
 }
 
-// Corrections returns the only values that the annotations can mean, by short name; false if a person has to decide about one of the
-// obstacles.
+// Corrections returns the only values that the annotations can mean, by short name; false if a person has to decide.
 func Corrections(list []Obstacle) (map[string]string, bool) {
 	out := map[string]string{}
 	for _, o := range list {

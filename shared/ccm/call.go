@@ -15,8 +15,8 @@ var frequent = []string{
 	"DescribeNetworkInterfaces", "DescribeVpcAttribute", "DescribeVSwitches", "DescribeEipAddresses",
 }
 
-// ProductOf returns the quota center's code of the product whose API a controller message is about: "slb", "nlb", "ecs" or "vpc". Only
-// messages of ECS and VPC name the API; all others are about load balancers.
+// ProductOf returns the quota center's code of the product that a controller message is about: "slb", "nlb", "ecs" or "vpc". Only messages
+// of ECS and VPC name the API; all others are about load balancers.
 func ProductOf(message string, network bool) string {
 	for _, api := range []struct{ name, product string }{
 		{"DescribeNetworkInterfaces", "ecs"}, {"SecurityGroup", "ecs"},
@@ -35,7 +35,7 @@ func ProductOf(message string, network bool) string {
 // host matches the host that the controller tried to reach: after "lookup", or in an address.
 var host = regex.New(`(?i)lookup ([a-z0-9][a-z0-9.-]{0,252}\b)|https?://([a-z0-9][a-z0-9.-]{0,252}\b)|dial tcp (\[?[0-9a-f.:]{2,60}\]?:\d+)`)
 
-// EndpointOf returns the host, or address with port, that the controller tried to reach according to its message, in lower case, or "".
+// EndpointOf returns the host, or address with port, that the controller tried to reach, in lower case, or "".
 func EndpointOf(message string) string {
 	m := host().FindStringSubmatch(message)
 	if m == nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// Only messages of ECS and VPC name the API that was called, and the action that was refused.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct {
 		message          string
@@ -28,7 +27,6 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A provider ID consists of a region and an instance.
 func TestSplitProviderID(t *testing.T) {
 	for id, want := range map[string][2]string{
 		"cn-hangzhou.i-1": {"cn-hangzhou", "i-1"}, "alicloud://cn-hangzhou.i-1": {"cn-hangzhou", "i-1"},
@@ -41,7 +39,6 @@ func TestSplitProviderID(t *testing.T) {
 	}
 }
 
-// A message names the host that was tried, or its address if the name was resolved.
 func TestEndpointOf(t *testing.T) {
 	for message, want := range map[string]string{
 		"dial tcp: lookup SLB.aliyuncs.com on 10.0.0.1:53: no such host":          "slb.aliyuncs.com",
@@ -57,7 +54,6 @@ func TestEndpointOf(t *testing.T) {
 	}
 }
 
-// Only the ID of a load balancer is taken from a message.
 func TestBalancerOf(t *testing.T) {
 	for message, want := range map[string]string{
 		"Error syncing load balancer [lb-1]: Message: The system is busy.": "lb-1",

@@ -67,7 +67,7 @@ func (s *Candidates) Ready(groups []Group) []Endpoint {
 	return all
 }
 
-// Needs returns how many backends a port needs in a mode with only the nodes that keep accepts; nil accepts all.
+// Needs returns how many backends a port needs in a mode with the nodes that keep accepts; nil accepts all.
 func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*corev1.Node) bool) int {
 	ready := Ready(s.Slices, p, s.Family)
 	if mode == PodMode {
@@ -92,8 +92,7 @@ func (s *Candidates) Needs(mode BackendMode, p corev1.ServicePort, keep func(*co
 	return n
 }
 
-// Demand returns how many backends the Service needs in a mode with only the nodes that keep accepts; nil accepts all. Ports with the same
-// target share a group.
+// Demand returns how many backends the Service needs, as in Needs. Ports with the same target share a group.
 func (s *Candidates) Demand(mode BackendMode, keep func(*corev1.Node) bool) int {
 	by := map[string]int{}
 	for _, g := range s.Groups {
@@ -124,8 +123,7 @@ func (s *Candidates) Short() bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Servers < s.Needs(s.Mode, g.Port, nil) })
 }
 
-// Label returns the label that limits the Service to at most most backends if only nodes with it are used, with the number of these nodes
-// and backends. Among several it prefers the label of the most nodes; empty if no label helps.
+// Label returns the label, of the most nodes, that limits the Service to at most most backends, with its nodes and backends; or empty.
 func (s *Candidates) Label(most int) (label string, nodes, backends int) {
 	if s.Mode == PodMode {
 		return "", 0, 0
@@ -211,8 +209,7 @@ func Behind(cluster cloud.Cluster, services []corev1.Service, lb string) int {
 	return len(balancers)
 }
 
-// Interfaces returns the network interfaces in the cluster's VPC that have the addresses of the endpoints. It needs DescribeClusterDetail
-// and DescribeNetworkInterfaces.
+// Interfaces returns the cluster's network interfaces with these addresses. It needs DescribeClusterDetail and DescribeNetworkInterfaces.
 func (c *View) Interfaces(ctx context.Context, of []Endpoint) ([]cloud.Interface, error) {
 	cluster, err := c.Cloud.CS.Cluster(ctx)
 	if err != nil {

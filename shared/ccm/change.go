@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// untold returns a difference that says that a part could not be compared. It returns a temporary error as it is.
+// untold returns a difference that says that a part could not be compared, or a temporary error.
 func untold(what string, err error) ([]Difference, error) {
 	if !errors.Is(err, cloud.ErrDenied) && !errors.Is(err, cloud.ErrNotFound) && !errors.Is(err, kube.ErrDenied) {
 		return nil, err
@@ -23,8 +23,7 @@ func untold(what string, err error) ([]Difference, error) {
 	return []Difference{{What: what, Text: say.F("the %s could not be compared (%v)", what, err), Unknown: true}}, nil
 }
 
-// Changes returns what a full sync changes, and the load balancer that it changes, nil if none was found. targets are written to before
-// that sync and named as in steps, such as "slb/lb-1".
+// Changes returns what a full sync changes, and its load balancer or nil. targets, such as "slb/lb-1", are written to before that sync.
 func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Difference, error) {
 	if leaves := Leaving(c.Service); len(leaves) > 0 {
 		text := say.F("is released, and the controller deletes what it finds of its own for the Service, which %s", leaves)
@@ -72,8 +71,7 @@ func (c *View) Changes(ctx context.Context, targets []string) (*Instance, []Diff
 	return lb, list, nil
 }
 
-// synced returns the load balancer that the controller will sync: the one that it finds now, or a target, which the write makes findable;
-// of several matches, the one that is not a target.
+// synced returns the load balancer that the controller finds now, or a target, which the write makes findable; of several, the one that is not a target.
 func (c *View) synced(ctx context.Context, targets []string) (*Instance, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil || lb != nil {
@@ -134,7 +132,6 @@ func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, err
 	return append(list, groups...), nil
 }
 
-// A port is a listener that a sync keeps, with what it needs to compare its group.
 type port struct {
 	key         string
 	id          string // of an NLB's listener
@@ -174,8 +171,7 @@ func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, [
 	return list, kept, nil
 }
 
-// domains returns what a full sync changes on the further domains of an HTTPS listener. An empty annotation changes nothing
-// (clbv1/listeners.go).
+// domains returns what a full sync changes on an HTTPS listener's further domains; nothing for an empty annotation (clbv1/listeners.go).
 func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
 	asked, _ := Annotation(c.Service, "domain-extensions")
 	if asked == "" {
@@ -196,7 +192,7 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 	return nil, nil
 }
 
-// unreadPart returns a difference that names the part of a listener that could not be compared. It returns a temporary error as it is.
+// unreadPart returns a difference that names the part of a listener that could not be compared, or a temporary error.
 func unreadPart(what, part string, err error) ([]Difference, error) {
 	list, err := untold(part+" of "+what, err)
 	for i := range list {
@@ -235,8 +231,7 @@ func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, [
 	return list, kept, nil
 }
 
-// certificates returns what a full sync changes on the further certificates of a listener with TLS. An empty annotation removes all: the
-// controller reads it as one empty part.
+// certificates returns what a full sync changes on a TLS listener's further certificates. An empty annotation removes all of them.
 func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	asked, ok := Annotation(c.Service, "additional-cert-ids")
 	if !ok {
@@ -257,12 +252,10 @@ func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
 	return nil, nil
 }
 
-// securityGroupLabel is set on a Service for which v2.14.0 made a security group of its source ranges
-// (pkg/controller/helper/service_utils.go).
+// securityGroupLabel marks a Service for which v2.14.0 made a security group of source ranges (helper/service_utils.go).
 const securityGroupLabel = "service.k8s.alibaba/security-group-id"
 
-// uncompared names what a full sync may change on an NLB without being compared here: the security group of source ranges, which the NLB
-// joins, rewrites or leaves. The controller makes none for a reused NLB.
+// uncompared names the security group of source ranges, which a full sync may change on an NLB. The controller makes none for a reused NLB.
 func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference {
 	group := svc.Labels[securityGroupLabel]
 	switch id, _ := Annotation(svc, "id"); {
@@ -279,8 +272,7 @@ func uncompared(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Difference
 // maxOwnTags is the number of tags at which the controller stops adding its own to a CLB.
 const maxOwnTags = 10
 
-// tagsAdded returns the tags that a full sync adds: its own mark, to CLBs only, and those of the annotation (clbv1/loadbalancer.go,
-// nlbv2/loadbalancer.go).
+// tagsAdded returns the tags that a full sync adds: its own, to CLBs only, and the annotation's (clbv1/loadbalancer.go, nlbv2/loadbalancer.go).
 func tagsAdded(svc *corev1.Service, lb *Instance, reused bool) []Difference {
 	var list []Difference
 	add := func(key, value string) {

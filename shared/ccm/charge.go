@@ -2,8 +2,7 @@ package ccm
 
 import "fmt"
 
-// Short names of the annotations that set how a CLB is billed, and its size if it is billed by spec; then the values of the first, which
-// are case-sensitive.
+// The annotations that set how a CLB is billed, and its size if billed by spec; then the values of the first, which are case-sensitive.
 const (
 	ChargeType = "instance-charge-type"
 	ChargeSpec = "spec"
@@ -14,8 +13,7 @@ const (
 // SmallSpec is the smallest size of CLBs billed by spec. All sizes accept network interfaces.
 const SmallSpec = "slb.s1.small"
 
-// Shared reports whether the load balancer is a shared-resource CLB, which accepts no network interfaces as backends: it has no spec and is
-// not billed by LCU. known is false if the API shows neither.
+// Shared reports whether a CLB, without spec and billing by LCU, accepts no network interfaces as backends. known is false if the API shows neither.
 func (i *Instance) Shared() (shared, known bool) {
 	if i.NLB != nil || i.CLB.Spec != "" {
 		return false, true
@@ -24,7 +22,7 @@ func (i *Instance) Shared() (shared, known bool) {
 	return known && i.CLB.ChargeType != PayByLCU, known
 }
 
-// ConvertCommand returns the command that changes a CLB to billing by LCU. This interrupts the traffic of the CLB and cannot be undone.
+// ConvertCommand returns the command that changes a CLB to billing by LCU, which interrupts its traffic and cannot be undone.
 func ConvertCommand(region, id string) string {
 	return fmt.Sprintf("aliyun slb ModifyLoadBalancerInstanceChargeType --RegionId %s --LoadBalancerId %s --InstanceChargeType %s", region, id, PayByLCU)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A CLB is a shared-resource instance if it has no spec and is not billed by LCU.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

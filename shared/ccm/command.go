@@ -10,9 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// Shell returns a word for a POSIX shell: unchanged if it contains nothing special, else in single quotes. Anybody can write an annotation,
-// and people paste these commands, also from a chat that renders Markdown. There a backslash before a quote would be lost, and with it the
-// end of the word, so quotes are escaped without one.
+// Shell returns a word for a POSIX shell: unchanged, or in single quotes. Anybody can write an annotation, and people paste these commands,
+// even from a chat that renders Markdown, where a backslash before a quote would be lost: quotes are escaped without one.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
@@ -23,7 +22,7 @@ func Shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
 }
 
-// SetCommand returns the command that sets the controller's annotation with this short name, or this key, on the Service.
+// SetCommand returns the command that sets the controller's annotation with this short name, or key, on the Service.
 func SetCommand(svc *corev1.Service, name, value string) string {
 	if !strings.Contains(name, "/") {
 		name = Prefix + name
@@ -45,14 +44,13 @@ func ZonesCommand(svc *corev1.Service, to cloud.ZonePair) string {
 	return text
 }
 
-// ZoneMapCommand returns the command that makes the Service ask for an NLB in the first two of these vSwitches, which are in different
-// zones. ZONE:VSWITCH stands for each that is missing.
+// ZoneMapCommand returns the command that asks for an NLB in the first two vSwitches, one a zone. ZONE:VSWITCH stands for a missing one.
 func ZoneMapCommand(svc *corev1.Service, to []cloud.VSwitch) string {
 	pairs := append(ZonePairs(to), "ZONE:VSWITCH", "ZONE:VSWITCH")
 	return SetCommand(svc, ZoneMap, strings.Join(pairs[:2], ","))
 }
 
-// RemoveCommand returns the command that removes the controller's annotation with this short name from the Service, under all its prefixes.
+// RemoveCommand returns the command that removes the controller's annotation with this short name, under all its prefixes.
 func RemoveCommand(svc *corev1.Service, name string) string {
 	command := fmt.Sprintf("kubectl -n %s annotate service %s", svc.Namespace, svc.Name)
 	for _, key := range []string{Prefix + name, LegacyPrefix + name} {
@@ -63,8 +61,7 @@ func RemoveCommand(svc *corev1.Service, name string) string {
 	return command
 }
 
-// TargetPortCommand returns the command that sets the target port of a port of the Service; NUMBER stands for the number. It finds the port
-// by its index and tests its number.
+// TargetPortCommand returns the command that sets the target port of a port, found by its index and number; NUMBER stands for the target port.
 func TargetPortCommand(svc *corev1.Service, port corev1.ServicePort) string {
 	at := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port.Port && p.Protocol == port.Protocol })
 	return fmt.Sprintf(`kubectl -n %[1]s patch service %[2]s --type=json -p '[{"op":"test","path":"/spec/ports/%[3]d/port","value":%[4]d},{"op":"replace",`+
@@ -87,8 +84,7 @@ func DeletePodsCommand(svc *corev1.Service, pods []string) string {
 	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
 }
 
-// Resync is the only annotation that lbremedy writes for its own sake. Its change triggers a sync and changes the hash that the controller
-// leaves after a full sync, which makes success visible.
+// Resync is the only annotation that lbremedy writes for its own sake: it triggers a sync and changes the hash, which makes success visible.
 const Resync = "lbremedy.io/resync"
 
 // ResyncCommand returns the command that triggers a full sync of the Service.
@@ -160,15 +156,14 @@ func TrafficPolicyCommand(svc *corev1.Service, policy corev1.ServiceExternalTraf
 	return fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"externalTrafficPolicy":"%s"}}'`, svc.Namespace, svc.Name, policy)
 }
 
-// MoveListenerCommand returns the command that moves a listener of a CLB to another vServer group; GROUP-ID stands for the group.
+// MoveListenerCommand returns the command that moves a CLB's listener to another vServer group; GROUP-ID stands for it.
 func (c *View) MoveListenerCommand(lb *Instance, l Listener) string {
 	return fmt.Sprintf("aliyun slb SetLoadBalancer%sListenerAttribute --RegionId %s --LoadBalancerId %s --ListenerPort %d --VServerGroup on "+
 		"--VServerGroupId GROUP-ID",
 		strings.ToUpper(l.Protocol), c.Cloud.Region(), lb.ID, l.Port)
 }
 
-// RuleCommands returns the commands that move a forwarding rule to another vServer group, and that delete the rule; GROUP-ID stands for the
-// group.
+// RuleCommands returns the commands that move a forwarding rule to another vServer group, GROUP-ID, and that delete it.
 func (c *View) RuleCommands(id string) (move, remove string) {
 	return fmt.Sprintf("aliyun slb SetRule --RegionId %s --RuleId %s --VServerGroupId GROUP-ID", c.Cloud.Region(), id),
 		fmt.Sprintf(`aliyun slb DeleteRules --RegionId %s --RuleIds '["%s"]'`, c.Cloud.Region(), id)

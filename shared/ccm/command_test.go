@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A primary zone without a standby removes the annotation of the old standby. Otherwise the Service would ask for a pair without stock.
+// A primary zone without a standby removes the old standby's annotation; otherwise the Service would ask for a pair without stock.
 func TestZonesCommand(t *testing.T) {
 	annotations := map[string]string{ccm.LegacyPrefix + ccm.SlaveZone: "z-b"}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}}
@@ -27,7 +27,6 @@ func TestZonesCommand(t *testing.T) {
 	}
 }
 
-// An NLB needs two zones; ZONE:VSWITCH stands for a missing one.
 func TestZoneMapCommand(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	list := []cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "i"}, {ID: "vsw-c", Zone: "j"}}

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Version is a release of the controller, such as v2.12.1; zero if unknown. Build is the fourth number of releases such as v1.9.3.380:
-// those before v2 differ only in it.
+// A Version is a release of the controller, such as v2.12.1; zero if unknown. Releases before v2, such as v1.9.3.380, differ only in Build.
 type Version struct {
 	Major int `json:"major,omitzero"`
 	Minor int `json:"minor,omitzero"`
@@ -39,7 +38,7 @@ func (v Version) Before(o Version) bool {
 // release matches the beginning of a version. A suffix does not count: the last 1 of "v2.12.1-aliyun.1" is not a build.
 var release = regex.New(`^v(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?`)
 
-// ParseVersion reads a version such as "v2.12.1", or with a suffix "v1.9.3.380-gd6d0962-aliyun". It reports false for any other text.
+// ParseVersion reads a version such as "v2.12.1", or with a suffix "v1.9.3.380-gd6d0962-aliyun", or reports false.
 func ParseVersion(s string) (Version, bool) {
 	parts := release().FindStringSubmatch(s)
 	if parts == nil {
@@ -73,8 +72,7 @@ type Controller struct {
 	Connects []string // environment variables that change where it connects to
 }
 
-// connecting lists the variables that change where the controller connects to: those of Go's default transport, and its own
-// (pkg/provider/alibaba/base/clientMgr.go, v2.14.0).
+// connecting lists the variables of Go's default transport and the controller's own (pkg/provider/alibaba/base/clientMgr.go, v2.14.0).
 var connecting = []string{
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
 	"SLB_ENDPOINT", "VPC_ENDPOINT", "ECS_ENDPOINT", "NLB_ENDPOINT", "METADATA_ENDPOINT", "ALICLOUD_CLIENT_SCHEME",
@@ -136,11 +134,9 @@ func (ctl Controller) Describe() say.Text {
 	return elsewhere
 }
 
-// elsewhere says that the controller does not run as in a dedicated cluster.
 var elsewhere = say.F("The cluster has no DaemonSet %s: Alibaba Cloud runs the controller in the control plane, or it has another name here.", DaemonSet)
 
-// Network says where the controller runs and which variables of its environment change where it connects to. It leaves out values, because
-// a proxy's can contain a password.
+// Network says where the controller runs and which variables change where it connects to. It leaves out values: a proxy's can contain a password.
 func (ctl Controller) Network() say.Text {
 	switch {
 	case !ctl.DaemonSet:
@@ -151,8 +147,7 @@ func (ctl Controller) Network() say.Text {
 	return say.F("The controller runs as the DaemonSet %s; its environment sets %s.", DaemonSet, strings.Join(ctl.Connects, ", "))
 }
 
-// Retry is the longest wait of the controller before it retries a failed sync. It starts with 5 s and doubles it up to this
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+// Retry is the longest wait of the controller before it retries a failed sync: it doubles 5 s up to this (clbv1/service_controller.go).
 const Retry = 5 * time.Minute
 
 // Retries says when the controller retries a failed sync.

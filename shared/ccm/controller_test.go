@@ -34,7 +34,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// TestNeeds: the actions of a release depend on the features that the cluster uses.
+// The actions of a release depend on the features that the cluster uses.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	v := func(major, minor, patch int) ccm.Version { return ccm.Version{major, minor, patch, 0} }
@@ -140,7 +140,6 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// use returns the features of a cluster with this network, a node with these labels, and Services.
 func use(network string, labels map[string]string, edits ...func(*corev1.Service)) ccm.Features {
 	var all []corev1.Service
 	for _, edit := range edits {
@@ -171,7 +170,6 @@ func TestGains(t *testing.T) {
 	}
 }
 
-// TestNone: a Service counts as without a load balancer only if no sign of one exists.
 func TestNone(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}

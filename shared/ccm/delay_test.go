@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wrote returns the entry of a manager with these fields, at a second of a fixed minute.
 func wrote(second int, subresource, fields string) metav1.ManagedFieldsEntry {
 	e := metav1.ManagedFieldsEntry{Subresource: subresource, Time: &metav1.Time{Time: time.Date(2026, 5, 4, 8, 0, second, 0, time.UTC)}}
 	if fields != "" {

@@ -12,24 +12,22 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// This file covers what the controller reads of a Service that it releases, because the Service is being deleted or has another type now
-// (v2.14.0). It then wants an empty load balancer, so annotations of listeners, zones, bandwidth and weights do not count
-// (pkg/controller/service/clbv1/model_builder.go, nlbv2/model_builder.go). The annotations that count are address-type, id,
-// preserve-lb-on-delete, force-override-listeners and vgroup-port. An error stops the release before the finalizer is removed, and is
-// retried for ever.
+// A Service that is being deleted, or has another type now, is released: the controller then wants an empty load balancer and reads only the
+// annotations address-type, id, preserve-lb-on-delete, force-override-listeners and vgroup-port (v2.14.0: clbv1/model_builder.go,
+// nlbv2/model_builder.go). An error stops the release before the finalizer is removed, and is retried for ever.
 
-// BlocksRelease reports whether the IP version of its load balancer keeps the controller from releasing a Service. Since v2.12, a release
-// that does not delete the load balancer (it is the user's, or to be preserved) still compares its attributes, and expects IPv4
-// (pkg/controller/service/clbv1/model_applier.go, Apply; loadbalancer.go, equalsAddressIPVersion).
+// BlocksRelease reports whether the IP version of its load balancer keeps a Service from being released. Since v2.12, a release that does
+// not delete the load balancer still compares its attributes, and expects IPv4 (clbv1/model_applier.go, Apply; loadbalancer.go,
+// equalsAddressIPVersion).
 func BlocksRelease(svc *corev1.Service, lb *Instance) bool {
 	id, _ := Annotation(svc, BalancerID)
 	keep, _ := Annotation(svc, Preserve)
 	return lb.CLB != nil && lb.CLB.IPVersion == "ipv6" && (id != "" || keep != "")
 }
 
-// Unnamed returns the load balancers that the controller would take for the Service's own, and delete with it, if the annotation id did not
-// name another. seen reports whether an empty list proves anything: it does only if the API also lists the load balancer id, because
-// permissions limited by resource return empty lists. It needs DescribeLoadBalancers.
+// Unnamed returns the load balancers that the controller would take for the Service's own, and delete, if the annotation id did not name
+// another. seen reports whether an empty list proves anything: only if the API also lists the load balancer id. It needs
+// DescribeLoadBalancers.
 func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bool, err error) {
 	if own, err = c.marked(ctx); err != nil || len(own) > 0 {
 		return own, true, err
@@ -41,8 +39,7 @@ func (c *View) Unnamed(ctx context.Context, id string) (own []*Instance, seen bo
 	return nil, len(lbs) == 1 && lbs[0].ID == id, nil
 }
 
-// Fate says what happens to the load balancer of a Service that the controller releases; none is true if the Service is known to have none.
-// It needs what [View.Bound] and [View.None] need.
+// Fate says what happens to a released Service's load balancer; none is true if it surely has none. It needs what [View.Bound] and [View.None] do.
 func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	lb, err := c.Bound(ctx)
 	if err == nil {
@@ -68,8 +65,7 @@ func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	return text, false, nil
 }
 
-// DescribeLeftovers names the vServer groups that the controller made for the Service on a user's load balancer, with the commands to
-// delete them; nothing without any. It needs DescribeVServerGroups.
+// DescribeLeftovers names the Service's vServer groups on a user's load balancer, with commands to delete them. It needs DescribeVServerGroups.
 func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, error) {
 	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
 	if err != nil {
@@ -86,12 +82,10 @@ func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, erro
 // GroupPairs is the short name of the annotation that names a user's groups and their ports.
 const GroupPairs = "vgroup-port"
 
-// group matches IDs of vServer groups and server groups.
 var group = regex.New(`^(?:rsp|vsp|sgp)-[a-z0-9-]+$`)
 
-// Unpaired returns the parts of the annotation vgroup-port that name no port. On release, the controller reads the annotation to remove its
-// backends from these groups, and fails at such a part before it deletes anything (pkg/controller/service/clbv1/vgroups.go, getVGroupIDs;
-// since v2.12 also for its own load balancers).
+// Unpaired returns the parts of the annotation vgroup-port that name no port. On release the controller fails at such a part before it
+// deletes anything (clbv1/vgroups.go, getVGroupIDs; since v2.12 also for its own load balancers).
 func Unpaired(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, GroupPairs)
 	var out []string
@@ -103,8 +97,7 @@ func Unpaired(svc *corev1.Service) []string {
 	return out
 }
 
-// Paired returns the annotation vgroup-port in a form that the controller can read on release, when it only uses the IDs and any port will
-// do. Empty parts are left out. ok is false if another part is not an ID, or if no part is left.
+// Paired returns vgroup-port in a form that can be read on release, where any port will do; false without a part, or with one that is not an ID.
 func Paired(svc *corev1.Service) (value string, ok bool) {
 	now, _ := Annotation(svc, GroupPairs)
 	var parts []string

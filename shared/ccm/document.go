@@ -12,7 +12,7 @@ const (
 	mastersPolicy    = "k8sMasterRolePolicy-"
 )
 
-// WithActions returns the document of a RAM policy with one more statement that allows the actions. Everything else stays as it was.
+// WithActions returns the document of a RAM policy with one more statement that allows the actions.
 func WithActions(document string, actions []string) (string, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {
@@ -30,7 +30,6 @@ func WithActions(document string, actions []string) (string, error) {
 	return string(out), err
 }
 
-// betterPolicy reports whether the named policy is a better one to extend than other, which may be empty.
 func betterPolicy(name, other string) bool {
 	if !strings.HasPrefix(name, mastersPolicy) {
 		return false

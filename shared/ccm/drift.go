@@ -23,8 +23,7 @@ var DriftReads = []grant.Grant{grant.DescribeLoadBalancerListeners}
 type Difference struct {
 	What string   // as in event.Change; empty if nothing is changed
 	Text say.Text // a clause with the present and the future value
-	// Keep is the short name of the annotation that decides it, and Is the value that would keep the present state; both are empty without
-	// such an annotation.
+	// Keep is the annotation that decides it, and Is the value that would keep the present state; both are empty without such an annotation.
 	Keep, Is string
 	Down     bool // a listener takes no traffic until the sync
 	Fails    bool // the sync fails on it and changes nothing
@@ -34,15 +33,14 @@ type Difference struct {
 	Unknown  bool // it could not be compared
 }
 
-// OwnsListeners reports whether the controller sets the listeners of the Service's load balancer. It does not on a reused one without
-// force-override-listeners.
+// OwnsListeners reports whether the controller sets the listeners. On a reused load balancer it does so only with force-override-listeners.
 func OwnsListeners(svc *corev1.Service) bool {
 	id, _ := Annotation(svc, "id")
 	force, _ := Annotation(svc, ForceOverride)
 	return id == "" || force == "true"
 }
 
-// Differences returns what a full sync of the Service would change on its load balancer, without the listeners.
+// Differences returns what a full sync would change on the Service's load balancer, without the listeners.
 func Differences(svc *corev1.Service, lb *Instance) []Difference {
 	var drift []Difference
 	if id, _ := Annotation(svc, "id"); id != "" && lb.ByController() {
@@ -115,7 +113,7 @@ func tagDrift(svc *corev1.Service, tags map[string]string) []Difference {
 	return drift
 }
 
-// ListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its CLB, if it sets them.
+// ListenerDifferences returns what a full sync would change on the listeners of the Service's CLB, if the controller sets them.
 func ListenerDifferences(svc *corev1.Service, listeners []cloud.Listener, cluster string) []Difference {
 	var drift []Difference
 	wanted := map[string]bool{}
@@ -164,8 +162,7 @@ func forwardOf(svc *corev1.Service, p corev1.ServicePort) int {
 	return 0
 }
 
-// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, each once. The controller does not check them: a
-// listener there may be another Service's, or a user's.
+// RedirectsAway returns the ports outside of the Service to which its HTTP ports redirect, unchecked by the controller: others may use them.
 func RedirectsAway(svc *corev1.Service) []int {
 	if NLB(svc) {
 		return nil // only CLBs read the annotation
@@ -181,8 +178,7 @@ func RedirectsAway(svc *corev1.Service) []int {
 	return away
 }
 
-// forwards says, as the end of a clause, how an HTTP listener's redirect differs from the annotation; empty if it does not. A redirect
-// cannot be changed: v2.14.0 deletes the listener and makes it anew (clbv1/listeners.go).
+// forwards says how an HTTP listener's redirect differs from the annotation, for which it is deleted and made anew (clbv1/listeners.go).
 func forwards(svc *corev1.Service, p corev1.ServicePort, l cloud.Listener) say.Text {
 	is, shown := l.Config["ListenerForward"]
 	if l.Protocol != "http" || !shown {
@@ -211,7 +207,6 @@ func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	return cmp.Or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
 }
 
-// protocolsOf reads an annotation such as "https:443,http:80": port to protocol.
 func protocolsOf(annotation string) map[string]string {
 	protocols := map[string]string{}
 	for pair := range strings.SplitSeq(annotation, ",") {
@@ -223,8 +218,7 @@ func protocolsOf(annotation string) map[string]string {
 	return protocols
 }
 
-// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it
-// fails.
+// differs returns what a full sync would change on the load balancer and its listeners, one clause each, without differences on which it fails.
 func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	list := Differences(c.Service, lb)
 	if OwnsListeners(c.Service) {
@@ -247,7 +241,6 @@ func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	return out, nil
 }
 
-// clipped returns a value, shortened and quoted if it is too long for a sentence.
 func clipped(value string) string {
 	if len(value) > longest {
 		return Quote(value)

@@ -2,8 +2,7 @@ package ccm
 
 import "github.com/lbremedy/lbremedy/shared/say"
 
-// A Fixed is an annotation whose value is fixed when a load balancer is created. A later change fails each sync, or has another effect than
-// it seems to have.
+// A Fixed is an annotation whose value is fixed when a load balancer is created. A later change fails each sync, or does not do what it seems to.
 type Fixed struct {
 	Name    string   // short, of the annotation
 	What    say.Text // for people
@@ -26,16 +25,14 @@ func FixedAnnotations(network bool) []Fixed {
 	return list
 }
 
-// failing is the effect where the controller compares the value, and another is how to get a load balancer with another value.
 var (
 	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
 		And("No other change of its annotations takes effect.")
 	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
 )
 
-// The controller compares these in Update (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads
-// vswitch-id only to create a CLB. It searches zone-maps for parts that the NLB lacks, and if it finds one, sends the whole list
-// (UpdateLoadBalancerZones) without the removed zones.
+// The controller compares these in Update (clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads vswitch-id only to create a CLB.
+// If zone-maps has a part that the NLB lacks, it sends the whole list (UpdateLoadBalancerZones) without the removed zones.
 var fixed = []Fixed{
 	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},
 	{Name: "resource-group-id", What: say.F("resource group"), of: both, Effect: failing,

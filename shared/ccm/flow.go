@@ -38,8 +38,7 @@ func (p IdlePort) Text() say.Text {
 	return say.F("listener %s is %s", p.Key, say.Or(p.Status, "in no known state"))
 }
 
-// IdlePorts returns the ports of the Service for which none of these listeners runs. If the controller sets the listeners, only the one
-// that it makes counts; otherwise each that takes the port.
+// IdlePorts returns the ports of the Service without a running listener: the one that the controller makes if it sets the listeners, otherwise any.
 func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
 	var all []IdlePort
 	for _, p := range svc.Spec.Ports {
@@ -50,7 +49,6 @@ func IdlePorts(svc *corev1.Service, listeners []Listener) []IdlePort {
 	return all
 }
 
-// idlePort returns what one port lacks; nil if its listener runs.
 func idlePort(svc *corev1.Service, p corev1.ServicePort, listeners []Listener) *IdlePort {
 	idle := &IdlePort{Port: p, Key: ListenerKey(svc, p)}
 	if NLB(svc) {
@@ -89,7 +87,6 @@ const (
 	NoPorts   Share = "none"
 )
 
-// shareOf returns the share of the ports that lack nothing.
 func shareOf(lacking, ports int) Share {
 	switch {
 	case lacking == 0:
@@ -100,9 +97,8 @@ func shareOf(lacking, ports int) Share {
 	return NoPorts
 }
 
-// Flow checks that each port of the Service has a running listener on its load balancer, which the annotation id or the controller's label
-// names. Listeners that the controller does not set prove nothing, because a person chooses where they send traffic. It needs FlowReads, or
-// NetworkFlowReads for an NLB.
+// Flow checks that each port has a running listener on the load balancer that the annotation id or the controller's label names. Listeners
+// that a person sets prove nothing. It needs FlowReads, or NetworkFlowReads for an NLB.
 func (c *View) Flow(ctx context.Context) (Flow, error) {
 	id, _ := Annotation(c.Service, BalancerID)
 	if id = cmp.Or(id, c.Service.Labels[BalancerLabel]); !Identifier(id) {
@@ -142,8 +138,7 @@ var (
 	NetworkBackedReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices, grant.ListServerGroups, grant.ListServerGroupServers}
 )
 
-// Backed checks that each port of the Service, whose listeners run, has at least one backend that takes traffic. It needs BackedReads, or
-// NetworkBackedReads for an NLB.
+// Backed checks that each port has a backend that takes traffic. It needs BackedReads, or NetworkBackedReads for an NLB.
 func (c *View) Backed(ctx context.Context) (Flow, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Only a running listener on each port, set by the controller, proves that traffic can flow.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	bound := fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})
@@ -80,7 +79,6 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// A port without a ready Pod, without a group or with an empty one takes no traffic; one backend is enough.
 func TestUnbacked(t *testing.T) {
 	t.Parallel()
 	port := corev1.ServicePort{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("http")}

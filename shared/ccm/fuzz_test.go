@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzWithActions adds a statement to any policy. The result keeps everything in order and has one more statement.
+// FuzzWithActions adds a statement to any policy, which otherwise stays as it was.
 func FuzzWithActions(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`,

@@ -26,8 +26,7 @@ type Rights struct {
 	Gap                // the needed actions that the role lacks
 }
 
-// Rights compares what a release of the controller needs in the cluster with what its role allows; a zero release is the one that runs. It
-// stops reading as soon as the two cannot be compared; see Comparable.
+// Rights compares what a release needs with what its role allows; a zero release is the running one. It stops when they are not Comparable.
 func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	r := Rights{Version: release}
 	var err error
@@ -71,13 +70,12 @@ func (c *View) Rights(ctx context.Context, release Version) (Rights, error) {
 	return r, nil
 }
 
-// Comparable reports whether the controller's role and its needs are known. In a managed cluster it runs under service roles of ACK; with
-// an access key it runs as the key's user.
+// Comparable reports whether the controller's role and needs are known. A managed cluster has ACK's service roles, an access key its user's rights.
 func (r Rights) Comparable() bool {
 	return !r.Cluster.Managed() && !r.AccessKey && r.Version != (Version{}) && len(r.Doubt) == 0 && r.Role.Name != ""
 }
 
-// Suffice reports whether the role allows all that the release needs; false if that is unknown.
+// Suffice reports whether the role is known to allow all that the release needs.
 func (r Rights) Suffice() bool { return r.Comparable() && len(r.Missing) == 0 }
 
 // LacksOfNodes reports whether the role lacks an action that the release needs for Nodes and their routes.

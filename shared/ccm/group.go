@@ -40,9 +40,9 @@ type Owned struct {
 	cluster  string
 }
 
-// Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise groups of
-// ports that the Service no longer has or for which it names a user's group (cleanup in pkg/controller/service/clbv1/model_applier.go). It
-// needs DescribeClusterDetail and DescribeVServerGroups.
+// Owned reads the Owned of the Service on lb. The controller wants to delete all groups of a released Service, and otherwise those of ports
+// that the Service no longer has or for which it names a user's group (cleanup in clbv1/model_applier.go). It needs DescribeClusterDetail
+// and DescribeVServerGroups.
 func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	o := Owned{svc: c.Service, cluster: c.Cluster}
 	var err error
@@ -67,8 +67,8 @@ func (c *View) Owned(ctx context.Context, lb string) (Owned, error) {
 	return o, nil
 }
 
-// Of returns the present group of the Service's port with this index, or nil. In this order: the group that the Service names, the group
-// with the right name (shared by ports with the same target port), the former group that still counts.
+// Of returns the present group of the Service's port with this index, or nil: the one that the Service names, else the one with the right
+// name (ports with the same target port share it), else the former one that still counts.
 func (o Owned) Of(port int) *cloud.VServerGroup {
 	p := o.svc.Spec.Ports[port]
 	if id := AdoptedGroup(o.svc, p); id != "" {
@@ -104,10 +104,9 @@ func (o Owned) Needed(list []Obstacle) []cloud.VServerGroup {
 	return needed
 }
 
-// portOf returns the index of the Service's port that the group serves now, or -1. A group's name contains the node port, or in PodMode the
-// target port. A group named after the other one was created before that setting changed. It counts until its port has a group with the
-// right name, because the controller configures the backends. A port for which the Service names a user's group has none of the
-// controller's.
+// portOf returns the index of the Service's port that the group serves, or -1. A group's name contains the node port, or in PodMode the
+// target port. A group named after the other one is older than that setting; it counts until its port has one with the right name. A port
+// for which the Service names a user's group has none of the controller's.
 func (o Owned) portOf(group cloud.VServerGroup) int {
 	number := func(g cloud.VServerGroup) string {
 		t, _ := ParseTrace(g.Name)
@@ -152,8 +151,7 @@ type NetworkGroup struct {
 	Listeners []Listener // the listeners of one NLB that use it; other NLBs may use it, too
 }
 
-// NetworkGroups returns the server groups with the Service's name tag, and the NLB's listeners that use them. It needs ListServerGroups and
-// ListNLBListeners.
+// NetworkGroups returns the server groups with the Service's name tag, with their listeners. It needs ListServerGroups and ListNLBListeners.
 func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup, error) {
 	listeners, err := c.Cloud.NLB.Listeners(ctx, lb.ID)
 	if err != nil {
@@ -177,8 +175,7 @@ func (c *View) NetworkGroups(ctx context.Context, lb *Instance) ([]NetworkGroup,
 	return out, nil
 }
 
-// Unmanaged returns the backends of a group that the controller did not add and that are not among the others, by server and address. The
-// controller puts the group's name in the description of its backends.
+// Unmanaged returns, by server and address, a group's backends that are neither the controller's, by their description, nor among the others.
 func (c *View) Unmanaged(backends, others []cloud.Backend) []string {
 	var out []string
 	for _, b := range backends {

@@ -10,12 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// withRanges is the first release whose hash includes the source ranges.
 var withRanges = Version{Major: 2, Minor: 14}
 
-// Hash returns the digest that this release leaves on a Service after a full sync: the SHA-224 of a YAML list of the fields that it
-// watches, without empty values (pkg/controller/helper/service_utils.go). ok is false for releases before v2, whose digest is not known
-// here.
+// Hash returns the digest that a release leaves on a Service after a full sync: the SHA-224 of a YAML list of the fields that it watches,
+// without empty values (helper/service_utils.go). ok is false for releases before v2.
 func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	if v.Before(Version{Major: 2}) {
 		return "", false
@@ -45,8 +43,7 @@ func Hash(svc *corev1.Service, v Version) (digest string, ok bool) {
 	return hex.EncodeToString(sum[:]), true
 }
 
-// InForce reports whether the hash label of the Service fits its present state by the rules of some release since v2. If so, the controller
-// has synced it in full and nobody has changed it since, whatever an Event says.
+// InForce reports whether the hash label fits the Service by the rules of a release since v2: it was synced in full and not changed since.
 func InForce(svc *corev1.Service) bool {
 	for _, v := range []Version{withRanges, Rehashed(), {Major: 2}} {
 		if digest, ok := Hash(svc, v); ok && digest == svc.Labels[HashLabel] {
@@ -56,7 +53,6 @@ func InForce(svc *corev1.Service) bool {
 	return false
 }
 
-// nonempty returns a JSON value without its empty parts, and whether anything is left.
 func nonempty(value any) (any, bool) {
 	switch v := value.(type) {
 	case map[string]any:

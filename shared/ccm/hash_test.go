@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// The hash is the one that the controller leaves; the simulation is tested against a real one.
 func TestHash(t *testing.T) {
 	t.Parallel()
 	class := ccm.NLBClass

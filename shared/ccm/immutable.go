@@ -22,9 +22,8 @@ type Immutable struct {
 	maybe bool     // a load balancer may lack it
 }
 
-// Immutables returns the attributes that make a sync of the Service fail, because its annotations ask for other values than the load
-// balancer has (pkg/controller/service/clbv1/loadbalancer.go, nlbv2/loadbalancer.go). It returns an error if the API's answer lacks an
-// attribute that every load balancer has.
+// Immutables returns the attributes that make a sync fail, because the annotations ask for other values than the load balancer has
+// (clbv1/loadbalancer.go, nlbv2/loadbalancer.go). An answer without an attribute that every load balancer has is an error.
 func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	list := immutablesOf(lb)
 	for i := range list {
@@ -44,7 +43,6 @@ func Immutables(svc *corev1.Service, lb *Instance) ([]Immutable, error) {
 	return list, nil
 }
 
-// immutablesOf returns the load balancer's values of the attributes that the controller compares.
 func immutablesOf(lb *Instance) []Immutable {
 	is := map[string]string{"ip-version": annotatedVersion(lb.IPVersion)}
 	if lb.CLB != nil {
@@ -61,9 +59,8 @@ func immutablesOf(lb *Instance) []Immutable {
 	return list
 }
 
-// RuledOut returns what next asks for, beyond the present Service, that its CLB can never become: another fixed attribute, or other billing
-// after billing by LCU, which never ends. Each full sync would fail on it. The list is empty if nothing is ruled out, and without a CLB.
-// lost says why the Service's CLB is unknown. It needs DescribeLoadBalancers.
+// RuledOut returns what next asks for, beyond the present Service, that its CLB can never become, so each full sync would fail: another
+// fixed attribute, or other billing after billing by LCU. lost says why the CLB is unknown. It needs DescribeLoadBalancers.
 func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance, list []Immutable, lost string, err error) {
 	asks := func(lb *Instance) []Immutable {
 		list := append(immutablesOf(lb), Immutable{Name: ChargeType, What: say.F("charge type"), Is: lb.CLB.ChargeType},
@@ -85,8 +82,7 @@ func (c *View) RuledOut(ctx context.Context, next *corev1.Service) (lb *Instance
 	return lb, list, lost, err
 }
 
-// listed returns the CLB that the controller would sync, as the list of CLBs has it; lost says why it was not found although the Service
-// has one.
+// listed returns the CLB that the controller would sync, as the list has it; lost says why it was not found although the Service has one.
 func (c *View) listed(ctx context.Context) (lb *Instance, lost string, err error) {
 	if id, _ := Annotation(c.Service, BalancerID); id != "" {
 		found, err := c.Cloud.SLB.LoadBalancers(ctx, cloud.LBFilter{IDs: []string{id}})

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An API answer without an attribute that every load balancer has is an error.
 func TestImmutablesNotSaid(t *testing.T) {
 	t.Parallel()
 	whole := cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv6", Zone: "z-a", Network: "vpc"}
@@ -35,7 +34,6 @@ func TestImmutablesNotSaid(t *testing.T) {
 	}
 }
 
-// A load balancer may lack a standby zone, and an annotation that asks for one should be removed.
 func TestImmutablesNone(t *testing.T) {
 	t.Parallel()
 	lb := &cloud.LoadBalancer{ID: "lb-1", Address: "10.0.0.5", IPVersion: "ipv4", Zone: "z-a", Network: "vpc"}
@@ -49,7 +47,6 @@ func TestImmutablesNone(t *testing.T) {
 	}
 }
 
-// A load balancer that was created since rules out what a Service asked for before, if it cannot become that.
 func TestRuledOut(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}

@@ -38,7 +38,7 @@ func (i *Instance) Kind() string {
 	return "CLB"
 }
 
-// ByController reports whether the load balancer has a tag with which the controller refuses to reuse it, whatever the tag's value.
+// ByController reports whether the load balancer has a tag with which the controller refuses to reuse it.
 func (i *Instance) ByController() bool {
 	_, name := i.Tags[NameTag]
 	_, cluster := i.Tags[ClusterTag]
@@ -52,8 +52,8 @@ func (i *Instance) active() bool {
 	return i.CLB.Status == "active"
 }
 
-// PrivateAdvice says how the Service gets a private CLB instead of this public one. Setting only address-type would fail the next sync.
-// While the Service has no address, it can name another CLB; afterwards the controller refuses to change it.
+// PrivateAdvice says how the Service gets a private CLB. address-type alone would fail the next sync. A Service with an address can't change
+// to another CLB.
 func PrivateAdvice(svc *corev1.Service, lb *Instance) say.Text {
 	const kind = "address-type"
 	id, _ := Annotation(svc, BalancerID)
@@ -93,8 +93,8 @@ const (
 	offered   = 5  // most that it names
 )
 
-// Reusable returns up to 5 load balancers that the Service could name in the annotation id: unused according to their tags, with the kind
-// of address that the Service asks for, reachable from the cluster's VPC, and without a listener on a port of the Service.
+// Reusable returns up to 5 load balancers that the Service could name in the annotation id: unused by their tags, with the wanted kind of
+// address, reachable from the cluster's VPC, and without a listener on the Service's ports.
 func (c *View) Reusable(ctx context.Context) ([]Instance, error) {
 	vpc, err := c.ClusterVPC(ctx)
 	if err != nil {

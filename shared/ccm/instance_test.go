@@ -27,7 +27,7 @@ func failing(t *testing.T, s *sim.Cloud, ask func() error) {
 	}
 }
 
-// The controller uses the annotation, then the tag, then the name, and never its own label or the address.
+// The controller uses the annotation, then the tag, then the name, never its own label or the address.
 func TestBound(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -75,7 +75,6 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// Any known sign of a load balancer means that it is already made.
 func TestMade(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{ccm.NameTag: fixture.BalancerName}
@@ -173,7 +172,6 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// Listeners prove the owner of an NLB as vServer groups do that of a CLB.
 func TestNetworkOwner(t *testing.T) {
 	t.Parallel()
 	listener := func(descriptions ...string) (out []sim.NLBListener) {
@@ -216,7 +214,6 @@ func TestNetworkOwner(t *testing.T) {
 	}
 }
 
-// TestReusable: unused, with the right kind of address, reachable, and with the ports free.
 func TestReusable(t *testing.T) {
 	t.Parallel()
 	world := sim.World{
@@ -251,7 +248,6 @@ func TestReusable(t *testing.T) {
 		failing(t, s, func() error { _, err := c.Reusable(t.Context()); return err })
 	}
 
-	// Of many load balancers, few are read and fewer are named.
 	var many []sim.LoadBalancer
 	for i := range 500 {
 		lb := sim.LoadBalancer{ID: fmt.Sprintf("lb-%03d", i)}

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Short names of the annotations for IP versions.
+// The annotations for IP versions.
 const (
 	IPVersion        = "ip-version"         // of the load balancer
 	BackendIPVersion = "backend-ip-version" // of its backends

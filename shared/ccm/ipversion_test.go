@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// How a Service gets IPv4 only depends on its first family, which never changes.
 func TestIPv4Advice(t *testing.T) {
 	const v4, v6 = corev1.IPv4Protocol, corev1.IPv6Protocol
 	for _, tt := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Account is the controller's user in the cluster, and ClusterRole its role, as in its manifests (deploy/v2/cloud-controller-manager.yaml).
-// The role of the manifest of v2.14.0 has no rule for pods/status, which the controller writes since v2.10.0.
+// Account is the controller's user in the cluster, and ClusterRole its role (deploy/v2/cloud-controller-manager.yaml). The role of v2.14.0
+// has no rule for pods/status, which the controller writes since v2.10.0.
 const (
 	Account     = "system:serviceaccount:kube-system:" + DaemonSet
 	ClusterRole = "system:" + DaemonSet
@@ -27,12 +27,11 @@ type KubeWrite struct {
 // String returns the request as a person writes it: "patch services/status".
 func (w KubeWrite) String() string { return w.Verb + " " + w.Resource }
 
-// Always reports whether the controller makes the request for every Service. It writes Pods only if they have a readiness gate.
+// Always reports whether the controller makes the request for every Service; it writes Pods only if they have a readiness gate.
 func (w KubeWrite) Always() bool { return strings.HasPrefix(w.Resource, "services") }
 
-// kubeWrites lists the writes by the beginning of their Events. Labels go through services/status
-// (pkg/controller/service/clbv1/service_controller.go:297-400, 542-575; pkg/controller/service/nlbv2/nlb_controller.go:206-310, 432-489;
-// pkg/controller/helper/finalizer.go).
+// kubeWrites lists the writes by the beginning of their Events. Labels go through services/status (clbv1/service_controller.go:297-400,
+// 542-575; nlbv2/nlb_controller.go:206-310, 432-489; helper/finalizer.go).
 var kubeWrites = []struct {
 	begins, resource string
 	leaves           say.Text
@@ -50,11 +49,9 @@ var kubeWrites = []struct {
 
 var hangs = say.F("The controller has cleaned up the load balancer, but the Service keeps the finalizer, so a deletion of it does not end.")
 
-// unauthorized matches the request in the API server's message that RBAC does not allow it.
 var unauthorized = regex.New(`cannot (get|list|watch|patch|update) resource "(services|services/status|pods|pods/status)" in API group ""`)
 
-// KubeWriteOf returns the request that the Event's message is about, or false. A write also needs reads; a refused read counts if it is one
-// of the controller's.
+// KubeWriteOf returns the request that the Event's message is about, or false. A refused read that a write needs counts, too.
 func KubeWriteOf(message string) (KubeWrite, bool) {
 	for _, w := range kubeWrites {
 		if !strings.Contains(message, w.begins) {
@@ -72,15 +69,13 @@ func KubeWriteOf(message string) (KubeWrite, bool) {
 // An Access is what the API server allows the controller's account.
 type Access int
 
-// The accesses.
 const (
 	NoAccess Access = iota // it may not even list Services: the account does not exist, or nothing is bound to it
 	Lacking                // it may list Services, but not make the request
 	Granted                // it may make the request
 )
 
-// Access asks the API server whether the controller's account may make the request in the namespace of the Service. It needs
-// grant.ReviewAccess.
+// Access asks the API server whether the controller's account may make the request in the Service's namespace. It needs grant.ReviewAccess.
 func (c *View) Access(ctx context.Context, w KubeWrite) (Access, error) {
 	may := func(verb, resource string) (bool, error) {
 		main, sub, _ := strings.Cut(resource, "/")

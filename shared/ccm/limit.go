@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Limit is one of the account's limits, with the usual value in case the quota center does not list it
+// A Limit is one of the account's limits, with the usual value if the quota center does not list it
 // (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/product-overview/limits).
 type Limit struct {
 	Name  string // in the quota center
@@ -30,7 +30,7 @@ var (
 	LimitRoutes       = Limit{"vpc_quota_route_entrys_num", 200}
 )
 
-// Limit reads one of the account's limits; nil if the quota center has none with this name in the region. It needs ListProductQuotas.
+// Limit reads one of the account's limits, or nil if the region has none of this name. It needs ListProductQuotas.
 func (c *View) Limit(ctx context.Context, product, name string) (*cloud.Quota, error) {
 	limit, err := c.Cloud.Quotas.Named(ctx, product, name)
 	switch {
@@ -51,11 +51,10 @@ type Shortage struct {
 	All   int           // the number of the product's limits, if the hint names none of them
 }
 
-// Exceeded reports whether the Service needs more than the limit; false if the limit could not be determined.
+// Exceeded reports whether the Service is known to need more than the limit.
 func (f Shortage) Exceeded() bool { return f.Limit != nil && f.Use.Need > f.Limit.Total }
 
-// Shortage determines which limit a message is about, and how much of it is used. The message only says where to look. It needs
-// ListProductQuotas and what Use needs.
+// Shortage determines which limit a message, which is only a hint, is about, and its use. It needs ListProductQuotas and what Use needs.
 func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	f := Shortage{Hint: HintOf(message, NLB(c.Service))}
 	var err error
@@ -71,7 +70,7 @@ func (c *View) Shortage(ctx context.Context, message string) (Shortage, error) {
 	return f, err
 }
 
-// choose takes the limit that the message names in another form, or, if it names none, the only limit that is used up.
+// choose takes the limit that the message names in another form, or else the only limit that is used up.
 func (c *View) choose(ctx context.Context, f *Shortage) error {
 	list, err := c.Cloud.Quotas.List(ctx, f.Hint.Product, cloud.CommonQuota, "")
 	if err != nil {
@@ -104,8 +103,8 @@ type Use struct {
 	Ways say.Text // what helps besides a higher limit
 }
 
-// Use counts how much of a limit is used, and what the Service needs in addition. It counts what can be listed, because the quota center
-// shows limits per load balancer as unused. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
+// Use counts how much of a limit is used, and what the Service needs. It counts what can be listed: the quota center shows limits per load
+// balancer as unused. It needs BoundReads and DescribeLoadBalancerListeners, and NetworkReads.
 func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
 	switch limit.Name {
 	case LimitCLBs.Name, LimitNLBs.Name:
@@ -122,7 +121,6 @@ func (c *View) Use(ctx context.Context, limit cloud.Quota) (Use, error) {
 	return counted(limit), nil
 }
 
-// savings says what helps with limits that only the quota center counts.
 var savings = map[string]say.Text{
 	LimitCerts.Name: say.F("Delete certificates that no listener uses, or share one between several Services with the annotation cert-id."),
 	LimitACLs.Name:  say.F("Delete access control lists that no listener uses, or share one between several Services with the annotation acl-id."),
@@ -131,7 +129,6 @@ var savings = map[string]say.Text{
 	LimitRoutes.Name: say.F("Delete routes that nobody uses. With Flannel, each node needs a route. With Terway, none does."),
 }
 
-// counted returns the use of a limit that only the quota center counts.
 func counted(limit cloud.Quota) Use {
 	u := Use{
 		Need: limit.Used + 1,
@@ -144,7 +141,6 @@ func counted(limit cloud.Quota) Use {
 	return u
 }
 
-// oneMore returns the use of a limit on load balancers if the Service needs one more.
 func (c *View) oneMore(n Census, limit cloud.Quota) Use {
 	used := max(n.All, int(limit.Used))
 	has := say.Count(used, "CLB")
@@ -159,7 +155,6 @@ func (c *View) oneMore(n Census, limit cloud.Quota) Use {
 	}
 }
 
-// listening counts the listeners of the Service's load balancer, and those that it still needs.
 func (c *View) listening(lb *Instance, all []Listener) Use {
 	ways := say.F("Split the Service into several with fewer ports each.")
 	if lb == nil {

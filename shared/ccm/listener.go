@@ -59,8 +59,7 @@ func NetworkListener(l cloud.NetworkListener) (Listener, error) {
 	return out, nil
 }
 
-// ListenerPorts returns protocols and ports of the listeners of a load balancer that was described. The description of a CLB contains them,
-// without their status; for an NLB it needs ListNLBListeners.
+// ListenerPorts returns the listeners of a load balancer that was described. A CLB's have no status; for an NLB it needs ListNLBListeners.
 func (c *View) ListenerPorts(ctx context.Context, lb *Instance) ([]Listener, error) {
 	if lb.NLB != nil {
 		return c.Listeners(ctx, lb)

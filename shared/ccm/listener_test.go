@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A listener keeps a port of a Service if it has its number, unless only one of the two is UDP.
 func TestTakes(t *testing.T) {
 	for _, tt := range []struct {
 		l     ccm.Listener
@@ -33,7 +32,6 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// A free port is above a taken one, and neither a listener nor a port of the Service uses it.
 func TestFreePorts(t *testing.T) {
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}, {Port: 83}}}}
 	listeners := []ccm.Listener{{Protocol: "tcp", Port: 80, Last: 80}, {Protocol: "TCP", Port: 85, Last: 90}}

@@ -22,8 +22,7 @@ func Known() Names {
 	return all
 }
 
-// Short returns the short name of one of the controller's annotations and whether it has the legacy prefix. The name is the whole key if
-// the prefix is another, and empty if the annotation is not the controller's.
+// Short returns the short name of a controller annotation, or the key under another prefix, or "", and whether it has the legacy prefix.
 func (n Names) Short(key string) (short string, legacy bool) {
 	if short, ok := strings.CutPrefix(key, Prefix); ok {
 		return short, false
@@ -37,8 +36,7 @@ func (n Names) Short(key string) (short string, legacy bool) {
 	return "", false
 }
 
-// Unfamiliar returns the short names, sorted, of the Service's annotations under the controller's prefixes that no known release reads for
-// its kind of load balancer. A newer release may.
+// Unfamiliar returns the sorted short names of the Service's annotations that no known release reads for its kind of load balancer. A newer one may.
 func Unfamiliar(svc *corev1.Service) []string {
 	known, network := Known(), NLB(svc)
 	var names []string
@@ -74,8 +72,7 @@ func (n Names) NearPrefix(key string) (string, bool) {
 	return "", false
 }
 
-// Nearest returns the annotation with the most similar name for NLBs (network) or CLBs, or "" if none is similar enough. read reports
-// whether an annotation with this span counts.
+// Nearest returns the annotation with the most similar name for NLBs (network) or CLBs, or "". read says which spans count.
 func (n Names) Nearest(short string, network bool, read func(*Span) bool) string {
 	best, least := "", max(2, len(short)/4)+1
 	for _, name := range slices.Sorted(maps.Keys(n)) {

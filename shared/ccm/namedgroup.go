@@ -25,8 +25,8 @@ type NamedGroup struct {
 	Type string // of an NLB's: "Instance" or "Ip"
 }
 
-// Fault says what keeps the controller from using the group, as a clause; nothing if it can. A group with a name that a controller gives is
-// not a user's (pkg/provider/alibaba/nlb/servergroup.go, pkg/controller/service/clbv1/vgroups.go).
+// Fault says, as a clause, what keeps the controller from using the group, if anything. A group with a name that a controller gives is not a
+// user's (pkg/provider/alibaba/nlb/servergroup.go, clbv1/vgroups.go).
 func (g NamedGroup) Fault(svc *corev1.Service) say.Text {
 	of, made := ParseTrace(g.Name)
 	want, _ := Annotation(svc, "server-group-type")
@@ -61,8 +61,7 @@ func groupIDs(svc *corev1.Service) []string {
 	return ids
 }
 
-// NamedGroups reads the groups that the annotation vgroup-port names: server groups of NLBs, or vServer groups of the CLB that the Service
-// reuses.
+// NamedGroups reads the groups that vgroup-port names: server groups of NLBs, or vServer groups of the CLB that the Service reuses.
 func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	ids := groupIDs(c.Service)
 	switch id, _ := Annotation(c.Service, BalancerID); {
@@ -77,8 +76,7 @@ func (c *View) NamedGroups(ctx context.Context) ([]NamedGroup, error) {
 	}
 }
 
-// GoneGroups returns the server groups that the annotation vgroup-port names and that do not exist: they keep the controller from releasing
-// the Service. For a CLB the controller reads only groups that exist (clbv1/vgroups.go of v2.14.0).
+// GoneGroups returns the missing server groups in vgroup-port, which block the Service's release. A CLB's may be missing (clbv1/vgroups.go).
 func (c *View) GoneGroups(ctx context.Context) ([]NamedGroup, error) {
 	if !NLB(c.Service) {
 		return nil, nil

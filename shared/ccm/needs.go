@@ -44,8 +44,7 @@ func lingJun(f Features) bool {
 	})
 }
 
-// isLingJun reports whether a node is a LingJun server. ECS does not know it, and its provider ID has its own form, such as e01-cn-abc
-// (pkg/controller/node/node_controller.go).
+// isLingJun reports whether a node is a LingJun server, unknown to ECS, with provider IDs such as e01-cn-abc (pkg/controller/node/node_controller.go).
 func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 func nlbs(f Features) bool { return f.any(NLB) }
@@ -66,7 +65,6 @@ func intranet(f Features) bool {
 	})
 }
 
-// ranges reports whether an NLB of the controller's own has source ranges.
 func ranges(f Features) bool {
 	return f.any(func(svc *corev1.Service) bool { return ownNLB(svc) && len(svc.Spec.LoadBalancerSourceRanges) > 0 })
 }
@@ -89,21 +87,18 @@ func ownNLB(svc *corev1.Service) bool {
 	return NLB(svc) && id == ""
 }
 
-// clbWith returns a feature: a Service with a CLB has the annotation.
 func clbWith(short string) func(Features) bool {
 	return func(f Features) bool {
 		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && !NLB(svc) })
 	}
 }
 
-// nlbWith returns a feature: a Service with an NLB has the annotation.
 func nlbWith(short string) func(Features) bool {
 	return func(f Features) bool {
 		return f.any(func(svc *corev1.Service) bool { _, has := Annotation(svc, short); return has && NLB(svc) })
 	}
 }
 
-// A need is a list of actions that some releases of the controller call in some clusters.
 type need struct {
 	actions string // separated by spaces
 	from    Version
@@ -128,11 +123,10 @@ var (
 	v214  = Version{2, 14, 0, 0}
 )
 
-// needs lists what the controller calls: what its reconcilers reach in the source of its releases
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service, node and route, through pkg/provider/alibaba;
-// cloud-controller-manager of v1.9.3). The provider also has unused calls, such as slb:StopLoadBalancerListener since v2.0.1 and
-// slb:ModifyVServerGroupBackendServers, and the example policy is out of date. An action for an annotation is called only while the
-// annotation exists.
+// needs lists what the controller's reconcilers call in the source of its releases (github.com/kubernetes/cloud-provider-alibaba-cloud,
+// pkg/controller/service, node and route, through pkg/provider/alibaba; cloud-controller-manager of v1.9.3). The provider's unused calls,
+// such as slb:StopLoadBalancerListener since v2.0.1 and slb:ModifyVServerGroupBackendServers, are left out, and the example policy is out of
+// date. An action for an annotation is called only while the annotation exists.
 var needs = []need{
 	{actions: "slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer " +
 		"slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:SetLoadBalancerName " +
@@ -186,11 +180,10 @@ var needs = []need{
 		"nlb:LoadBalancerJoinSecurityGroup", from: v214, where: ranges},
 }
 
-// listJobs is an action that only the listeners of NLBs reach.
 const listJobs = "nlb:ListAsynJobs"
 
-// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, except those in Needs: the cluster does not need
-// them yet (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
+// Asked returns the RAM actions that ACK asks every cluster to allow from this version on, and that the cluster does not need yet
+// (https://www.alibabacloud.com/help/en/ack/product-overview/cloud-controller-manager, the notes of v2.11.2 and v2.12.1).
 func Asked(v Version, use Features) []string {
 	if v.Before(v2112) || slices.Contains(Needs(v, use), listJobs) {
 		return nil

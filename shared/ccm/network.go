@@ -36,7 +36,6 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	if want := value("ipv6-address-type"); want != "" && !strings.EqualFold(lb.IPv6AddressType, want) {
 		differ(say.F("the IPv6 address type is %s", say.Or(lb.IPv6AddressType, "empty")), want, "ipv6-address-type", strings.ToLower(lb.IPv6AddressType))
 	}
-	// Any other text fails the sync.
 	if want := value("cross-zone-enabled"); (want == "on" || want == "off") && want != onOff(lb.CrossZone) {
 		differ(say.F("cross-zone forwarding is %s", onOff(lb.CrossZone)), want, "cross-zone-enabled", onOff(lb.CrossZone))
 	}
@@ -54,9 +53,8 @@ func networkDifferences(svc *corev1.Service, lb *cloud.NetworkLoadBalancer) []Di
 	return append(drift, tagDrift(svc, lb.Tags)...)
 }
 
-// NetworkListenerDifferences returns what a full sync of the Service of this cluster would change on the listeners of its NLB, if it sets
-// them. On an NLB that is not reused, v2.14.0 deletes all listeners without a port of the Service, whoever made them
-// (nlbv2/model_applier.go).
+// NetworkListenerDifferences returns what a full sync would change on the listeners of the Service's NLB, if the controller sets them. On an
+// NLB that is not reused, v2.14.0 deletes all listeners without a port of the Service, whoever made them (nlbv2/model_applier.go).
 func NetworkListenerDifferences(svc *corev1.Service, listeners []cloud.NetworkListener, cluster string) []Difference {
 	var drift []Difference
 	reused, _ := Annotation(svc, "id")
@@ -115,7 +113,7 @@ func ZoneMaps(lb *cloud.NetworkLoadBalancer) string {
 	return strings.Join(parts, ",")
 }
 
-// otherAddress returns the first part of a zone map that names an address or an EIP that the NLB does not have in that zone, or "".
+// otherAddress returns the first part of a zone map that names an address or EIP that the NLB lacks in that zone, or "".
 func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	zones, _ := Zones(maps)
 	for _, want := range zones {
@@ -129,7 +127,6 @@ func otherAddress(maps string, lb *cloud.NetworkLoadBalancer) string {
 	return ""
 }
 
-// zonesOf returns the zone:vSwitch pairs of a zone map, sorted, without addresses.
 func zonesOf(maps string) []string {
 	var out []string
 	zones, _ := Zones(maps)
@@ -140,15 +137,13 @@ func zonesOf(maps string) []string {
 	return out
 }
 
-// GroupsOfAddresses reports whether the server groups of a Service with an NLB hold addresses instead of servers; if nodes are the
-// backends, those of the nodes (pkg/controller/service/nlbv2/server_groups.go).
+// GroupsOfAddresses reports whether an NLB's server groups hold addresses instead of servers, even for nodes (nlbv2/server_groups.go).
 func GroupsOfAddresses(svc *corev1.Service) bool {
 	kind, _ := Annotation(svc, "server-group-type")
 	return NLB(svc) && strings.EqualFold(kind, "ip")
 }
 
-// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in
-// pkg/controller/helper/node_utils.go).
+// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in helper/node_utils.go).
 func HasInternalIP(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
 		ip, err := netip.ParseAddr(a.Address)

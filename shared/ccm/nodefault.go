@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A nodeFault is a kind of fault, by what must be done about it.
 type nodeFault int
 
 const (
@@ -94,7 +93,7 @@ func (f *NodeFaults) nameless(e Endpoint) {
 	f.add(nodeless, e.Name(), say.F("the endpoint %s of the Service names no node", e.Name()))
 }
 
-// Release says why hybrid nodes are a fault with the running release, which may be unknown; nothing without hybrid nodes.
+// Release says why hybrid nodes, if any, are a fault with the running release, which may be unknown.
 func (f *NodeFaults) Release(runs Version) say.Text {
 	switch {
 	case len(f.by[hybrid]) == 0:

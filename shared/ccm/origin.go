@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Origin says for which Service the controller created a load balancer that has one of its tags. It needs ListServices.
+// Origin says for which Service the controller created a load balancer with one of its tags. It needs ListServices.
 func (c *View) Origin(ctx context.Context, lb *Instance) (say.Text, error) {
 	if name, ok := lb.Tags[NameTag]; !ok || name == DefaultName(c.Service) {
 		return OriginOf(lb, c.Service, nil), nil
@@ -39,8 +39,7 @@ func OriginOf(lb *Instance, asking *corev1.Service, all []corev1.Service) say.Te
 	return say.F("Its tag %s is %s, the name for a Service that this cluster does not have, or no longer has.", NameTag, name)
 }
 
-// OtherAdvice says how the Service gets another load balancer than the one in its annotation id: one that Reusable finds, or one that the
-// controller creates. A Service with an address must be recreated afterwards. It needs what Reusable needs.
+// OtherAdvice says how the Service gets another load balancer; with an address it must be recreated. It needs what Reusable needs.
 func (c *View) OtherAdvice(ctx context.Context) (say.Text, error) {
 	reusable, err := c.Reusable(ctx)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A tag names a Service by its UID, but a person wants the Service's name.
 func TestOriginOf(t *testing.T) {
 	t.Parallel()
 	all := []corev1.Service{

@@ -21,8 +21,8 @@ const (
 	APIServer          // serves the cluster's own API server
 )
 
-// Owner returns the owner of the load balancer, and the evidence. The controller names the Services that it made things for in the vServer
-// groups of a CLB and in the descriptions of an NLB's listeners. It needs BalancerReads, or NetworkReads for an NLB.
+// Owner returns the owner of the load balancer, and the evidence: the Services that the controller names in a CLB's vServer groups and in
+// the descriptions of an NLB's listeners. It needs BalancerReads, or NetworkReads for an NLB.
 func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
 	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	listeners, err := c.ListenerPorts(ctx, lb)
@@ -63,7 +63,6 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 	return owner, evidence, nil
 }
 
-// traces is the evidence about the owner of a load balancer.
 type traces struct {
 	id           string
 	tags         map[string]string
@@ -72,8 +71,8 @@ type traces struct {
 	what         say.Text // where the Services are named: vServer group or listener
 	count        func(int) say.Text
 	ours, others []string // names for this Service; the other Services that are named
-	// unmarked reports of a CLB that the controller made something on it for this Service, or gave it the Service's name. It sets a tag on
-	// a CLB that it reuses; on one that it made, v1.9.3.101 and v1.9.3.239 set only the name tag, which can get lost.
+	// unmarked reports that the controller made something on a CLB for this Service, or gave it the Service's name. It tags a CLB that it
+	// reuses; on one that it made, v1.9.3.101 and v1.9.3.239 set only the name tag, which can get lost.
 	unmarked bool
 }
 

@@ -17,8 +17,7 @@ import (
 // PlaceReads is what Places reads; a class that calls it declares it.
 var PlaceReads = append([]grant.Grant{grant.DescribeAvailableResource}, VPCReads...)
 
-// Places are where the load balancer that the Service asks for can be made: zones for a CLB, depending on its kind; vSwitches for an NLB
-// and a private CLB.
+// Places are where the load balancer that the Service asks for can be made: zones for a CLB of its kind; vSwitches for an NLB and a private CLB.
 type Places struct {
 	AddressType string           // "internet" or "intranet"
 	IPVersion   string           // "ipv4" or "ipv6"
@@ -69,7 +68,6 @@ func asked(svc *corev1.Service, short string) string {
 	return cmp.Or(value, usual[short])
 }
 
-// choose sorts the zones with stock into those that the Service asks for and others.
 func (p *Places) choose(svc *corev1.Service, zones []cloud.ZonePair) {
 	p.Asked.Zone, _ = Annotation(svc, MasterZone)
 	p.Asked.SlaveZone, _ = Annotation(svc, SlaveZone)

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// WhyNoEndpoint says why no endpoint behind the ports of these groups is ready, what a person can do about it, and whether it lasts until
-// then. pods are all Pods of the Service's namespace.
+// WhyNoEndpoint says why these groups' ports have no ready endpoint, what a person can do, and whether it lasts until then. pods are the namespace's.
 func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, ask say.Text, lasts bool) {
 	svc := s.Service
 	for _, g := range groups {
@@ -52,8 +51,8 @@ func (s *Candidates) WhyNoEndpoint(groups []Group, pods []corev1.Pod) (finding, 
 		say.F("Make the Pods ready. Find out why one is not: kubectl -n %s describe pod %s.", svc.Namespace, worst), lasts
 }
 
-// Unreached returns the nodes to which the controller has not created a route, if a Pod of the Service waits for that. Such a node has the
-// condition with this reason until then (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
+// Unreached returns the nodes without a route from the controller for which a Pod of the Service waits. Such a node has the condition with
+// this reason (pkg/controller/node/manager.go and pkg/controller/route/route_controller.go), and a taint.
 func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	selector := labels.SelectorFromSet(s.Service.Spec.Selector)
 	waits := func(p corev1.Pod) bool {
@@ -74,7 +73,7 @@ func (s *Candidates) Unreached(pods []corev1.Pod) (nodes []string) {
 	return nodes
 }
 
-// otherFamily says that ready Pods only have addresses of the family that the controller does not use; nothing without such Pods.
+// otherFamily says that ready Pods, if any, only have addresses of the family that the controller does not use.
 func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 	svc, other, families := s.Service, discoveryv1.AddressTypeIPv6, `["IPv6","IPv4"]`
 	if s.Family == other {
@@ -98,7 +97,6 @@ func (s *Candidates) otherFamily(groups []Group) (finding, ask say.Text) {
 			And("The annotations for an IPv6 load balancer and IPv6 backends are %[1]sip-version and %[1]sbackend-ip-version.", Prefix)
 }
 
-// anyPort returns the ready endpoints of a family, whether or not they have the target port.
 func (s *Candidates) anyPort(port corev1.ServicePort, family discoveryv1.AddressType) []Endpoint {
 	port.TargetPort = intstr.FromInt32(1)
 	return Ready(s.Slices, port, family)
@@ -113,7 +111,6 @@ func EndpointNames(list []Endpoint) say.Text {
 	return say.List(out, 5)
 }
 
-// nearest names the Pod that has most labels of the Service's selector.
 func nearest(svc *corev1.Service, pods []corev1.Pod) say.Text {
 	most := 0
 	var text say.Text
@@ -132,8 +129,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) say.Text {
 	return text
 }
 
-// unready says, as a clause, why a Pod is not a ready endpoint, and so not a backend in PodMode or LocalMode. stuck reports whether that
-// lasts until a person does something.
+// unready says, as a clause, why a Pod is not a backend in PodMode or LocalMode, and whether that lasts until a person does something.
 func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 	switch {
 	case p.DeletionTimestamp != nil:
@@ -172,7 +168,6 @@ func unready(p *corev1.Pod) (reason say.Text, stuck bool) {
 	return say.F("%s has not reported that it is ready", p.Name), false
 }
 
-// starting lists the waiting reasons of containers that last only a short time.
 var starting = []string{"ContainerCreating", "PodInitializing", ""}
 
 func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
@@ -192,9 +187,8 @@ func container(c corev1.ContainerStatus) (state say.Text, stuck bool) {
 // readinessPrefix begins the readiness gate that the controller sets once the Pod is a backend of the Service whose name follows.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
-// Gated returns the EndpointSlices of the Service and counts as ready also endpoints whose Pods wait only for readiness gates, one of them
-// the controller's, as the controller does (setBackendsFromEndpointSlices in pkg/controller/service/clbv1/vgroups.go). It needs ListPods if
-// an endpoint is not ready.
+// Gated returns the Service's EndpointSlices and, as the controller does, counts as ready also endpoints whose Pods wait only for readiness
+// gates, one of them the controller's (setBackendsFromEndpointSlices in clbv1/vgroups.go). It needs ListPods if an endpoint is not ready.
 func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]discoveryv1.EndpointSlice, error) {
 	var pods []corev1.Pod
 	read := false
@@ -222,7 +216,6 @@ func (c *View) Gated(ctx context.Context, ends []discoveryv1.EndpointSlice) ([]d
 	return out, nil
 }
 
-// gated reports whether a Pod waits only for its readiness gates, one of which the controller sets for the Service.
 func gated(p *corev1.Pod, svc *corev1.Service) bool {
 	own := func(g corev1.PodReadinessGate) bool { return string(g.ConditionType) == readinessPrefix+svc.Name }
 	return met(p, corev1.ContainersReady) && slices.ContainsFunc(p.Spec.ReadinessGates, own)
@@ -235,7 +228,6 @@ func met(p *corev1.Pod, kind corev1.PodConditionType) bool {
 // longestMessage is the part of a message that a sentence shows, in bytes.
 const longestMessage = 120
 
-// brackets returns a reason and a message in brackets after a space; nothing if both are empty.
 func brackets(reason, message string) say.Text {
 	message = strings.TrimRight(strings.Join(strings.Fields(message), " "), ". ")
 	if len(message) > longestMessage {

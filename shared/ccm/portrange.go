@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PortRange is the short name of the annotation that gives a port of a Service with an NLB a listener for a range of ports, such as
-// "1000-2000:80" (pkg/controller/service/nlbv2/listeners.go, from v2.11.2 on).
+// PortRange is the annotation for a listener with a range of ports, such as "1000-2000:80", of an NLB (nlbv2/listeners.go, from v2.11.2 on).
 const PortRange = "listener-port-range"
 
 func portRanges() ValueRule {
@@ -52,8 +51,7 @@ func ends(span string) (first, last int) {
 // A Misfit is a combination of settings that the controller cannot make, although each value is valid.
 type Misfit struct{ Finding, Ask say.Text }
 
-// MisfitOf returns the misfit that a message of the controller names; nil if the Service does not have it now. named reports whether the
-// message names one.
+// MisfitOf returns the misfit that a message of the controller names, or nil if the Service does not have it now. named reports whether it names one.
 func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	folded := strings.ToLower(strings.Join(strings.Fields(message), " "))
 	if m, named := specMisfit(svc, folded); named {
@@ -90,7 +88,6 @@ func MisfitOf(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	}, true
 }
 
-// overlap returns the first two listeners of the Service that have a port in common; empty if none do.
 func overlap(svc *corev1.Service) (a, b string) {
 	protocol := func(key string) string { p, _, _ := strings.Cut(key, ":"); return strings.ToLower(p) }
 	for i, p := range svc.Spec.Ports {

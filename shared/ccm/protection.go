@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// DeleteProtected reports whether the cloud refuses to delete the load balancer until its deletion protection is off.
+// DeleteProtected reports whether the load balancer has deletion protection.
 func (i *Instance) DeleteProtected() bool {
 	return i.CLB != nil && i.CLB.DeleteProtection || i.NLB != nil && i.NLB.DeleteProtection
 }
@@ -31,12 +31,11 @@ func (i *Instance) MadeFor(c *View) bool {
 // ProtectCommand returns the command that turns the deletion protection of the load balancer on.
 func (i *Instance) ProtectCommand(region string) string { return i.protection(region, "on", "true") }
 
-// UnprotectCommand returns the command that turns it off.
+// UnprotectCommand returns the command that turns the deletion protection off.
 func (i *Instance) UnprotectCommand(region string) string {
 	return i.protection(region, "off", "false")
 }
 
-// protection returns the command that sets the protection to classic for a CLB, or network for an NLB.
 func (i *Instance) protection(region, classic, network string) string {
 	if i.NLB != nil {
 		return fmt.Sprintf("aliyun nlb UpdateLoadBalancerProtection --RegionId %s --LoadBalancerId %s --DeletionProtectionEnabled %s", region, i.ID, network)

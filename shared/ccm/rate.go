@@ -18,8 +18,8 @@ func ProductName(code string) string {
 	return map[string]string{"slb": "CLB", "nlb": "NLB", "ecs": "ECS", "vpc": "VPC"}[code]
 }
 
-// RateLimits returns the account's rate limits on calls of a product in the region, the tightest first: those of the APIs that the
-// controller calls most, or all if no name shows which these are. It needs ListProductQuotas.
+// RateLimits returns the account's rate limits on a product's calls in the region, the tightest first: those of the APIs that the controller
+// calls most, or all if no name shows which these are. It needs ListProductQuotas.
 func (c *View) RateLimits(ctx context.Context, product string) ([]cloud.Quota, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, product, cloud.FlowControl, "")
 	if err != nil {
@@ -36,14 +36,12 @@ func (c *View) RateLimits(ctx context.Context, product string) ([]cloud.Quota, e
 	return quotas, nil
 }
 
-// called reports whether a rate limit applies to an API that the controller calls in every sync.
 func called(q cloud.Quota) bool {
 	return slices.ContainsFunc(frequent, func(api string) bool {
 		return slices.Contains(identifiers(q.Name), api) || slices.Contains(identifiers(q.Description), api)
 	})
 }
 
-// identifiers splits a text into its words of letters and digits.
 func identifiers(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')

@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// A rate limit shows its period if the quota center does.
 func TestDescribeRates(t *testing.T) {
 	for _, tt := range []struct {
 		limit cloud.Quota

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Short names of the annotations that name the server certificate of the HTTPS listeners, the certificates of additional domains, and
-// access control lists.
+// The annotations that name the HTTPS listeners' server certificate, those of additional domains, and access control lists.
 const (
 	CertID           = "cert-id"
 	DomainExtensions = "domain-extensions"
@@ -44,8 +43,7 @@ func CertificatesOf(svc *corev1.Service) []Certificate {
 	return list
 }
 
-// ACLsOf returns the IDs of the access control lists that the annotations of the Service name. Like the controller, it splits the value at
-// commas and keeps white space and empty parts (clbv1/listeners.go).
+// ACLsOf returns the IDs of access control lists in the annotations, with white space and empty parts, like the controller (clbv1/listeners.go).
 func ACLsOf(svc *corev1.Service) []string {
 	value, _ := Annotation(svc, ACLID)
 	if strings.Trim(value, ", \t\r\n") == "" {
@@ -105,8 +103,8 @@ func httpsPorts(svc *corev1.Service) []string {
 	return ports
 }
 
-// UnusableCertificates returns the server certificates that the annotations of the Service name and that its CLB cannot use at now. A
-// missing cert-id comes first: without an ID the controller asks the API for all certificates (pkg/provider/alibaba/slb/cert.go).
+// UnusableCertificates returns the server certificates in the annotations that the CLB cannot use at now. A missing cert-id comes first:
+// without an ID the controller asks the API for all certificates (pkg/provider/alibaba/slb/cert.go).
 func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCertificate {
 	var list []UnusableCertificate
 	if id, _ := Annotation(c.Service, CertID); strings.TrimSpace(id) == "" {
@@ -138,8 +136,7 @@ func (c *View) UnusableCertificates(have References, now time.Time) []UnusableCe
 	return list
 }
 
-// NamedACLs returns the IDs of the access control lists that the annotations of the Service name, existing and missing ones, without white
-// space. untidy reports white space around an ID, or an empty part.
+// NamedACLs returns the trimmed IDs of access control lists in the annotations. untidy reports white space around one, or an empty part.
 func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, untidy bool) {
 	for _, id := range ACLsOf(svc) {
 		plain := strings.TrimSpace(id)
@@ -155,8 +152,7 @@ func (r References) NamedACLs(svc *corev1.Service) (there, missing []string, unt
 	return there, missing, untidy
 }
 
-// ACLsOn reports whether the Service asks for access control; otherwise the controller does not update the lists of a listener
-// (clbv1/listeners.go).
+// ACLsOn reports whether the Service asks for access control; otherwise the controller leaves a listener's lists as they are (clbv1/listeners.go).
 func ACLsOn(svc *corev1.Service) bool {
 	status, _ := Annotation(svc, "acl-status")
 	return status == "on"
@@ -167,8 +163,7 @@ func (r References) Valid(now time.Time) []cloud.Certificate {
 	return slices.DeleteFunc(slices.Clone(r.Certificates), func(k cloud.Certificate) bool { return k.Expired(now) })
 }
 
-// Successor returns the only certificate that is known to be valid at now and is for the same names as an expired one; false without
-// exactly one.
+// Successor returns the only certificate known to be valid at now for the same names as an expired one, or false.
 func (r References) Successor(bad UnusableCertificate, now time.Time) (cloud.Certificate, bool) {
 	names := func(domains []string) []string {
 		var out []string
@@ -194,7 +189,6 @@ func ForDomains(list []cloud.Certificate, domains []string) []cloud.Certificate 
 	})
 }
 
-// listed is how many certificates or access control lists a sentence names.
 const listed = 10
 
 // DescribeCertificates lists certificates with their domains and expiry dates.

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// References are read as the controller reads them: with white space and empty parts.
 func TestReferences(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		ccm.LegacyPrefix + "cert-id":     " cert-1 ",
@@ -32,7 +31,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// White space around the IDs of access control lists is ignored, and reported.
 func TestNamedACLs(t *testing.T) {
 	have := ccm.References{ACLs: []cloud.ACL{{ID: "acl-1"}, {ID: "acl-2"}}}
 	for _, tt := range []struct {
@@ -54,7 +52,6 @@ func TestNamedACLs(t *testing.T) {
 	}
 }
 
-// A certificate without a known expiry date counts as valid.
 func TestValid(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	have := ccm.References{Certificates: []cloud.Certificate{
@@ -77,7 +74,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// A certificate succeeds an expired one only if it is the only one for the same names with a known date in the future.
+// A certificate succeeds an expired one only if it alone is for the same names with a known date in the future.
 func TestSuccessor(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	next := now.AddDate(0, 1, 0)

@@ -36,8 +36,8 @@ func (c *View) RoleNamed(ctx context.Context, name string) (Role, error) {
 	return r, nil
 }
 
-// Extendable returns the role's policy to which actions are added: the controller's own before the one of the control plane nodes, then the
-// first by name. It has no Name if ACK made none of the policies, because others are not extended.
+// Extendable returns the role's policy to which actions are added: the controller's own, else that of the control plane nodes, the first by
+// name. It is empty if ACK made none of them, because others are not extended.
 func (r Role) Extendable() cloud.Policy {
 	var best cloud.Policy
 	for _, p := range r.Policies {
@@ -48,7 +48,7 @@ func (r Role) Extendable() cloud.Policy {
 	return best
 }
 
-// Allow says how a person gives the role these actions: by an edit of the policy that ACK made for the controller, as its pages say
+// Allow says how a person gives the role these actions: in the policy that ACK made for the controller
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq), or else by AllowCommand.
 func (r Role) Allow(actions []string) say.Text {
 	if p := r.Extendable(); p.Name != "" {
@@ -68,7 +68,7 @@ func allowing(actions []string) string {
 	return string(text)
 }
 
-// AllowCommand returns the commands that give a RAM role these actions, in a separate policy that affects no other role.
+// AllowCommand returns the commands that give a RAM role these actions, in a separate policy.
 func AllowCommand(role string, actions []string) say.Text {
 	const name = "k8sMasterRolePolicy-Ccm-added"
 	return say.F("%s, then %s",
@@ -78,8 +78,7 @@ func AllowCommand(role string, actions []string) say.Text {
 
 var refused = regex.New(`AuthAction:([a-z]+:[A-Za-z]+)`)
 
-// Refused returns the RAM action that was refused according to a message of the controller, or "". Only errors of ECS and VPC name it:
-// those of CLB and NLB reach the Event without it.
+// Refused returns the refused RAM action in a message of the controller, or "". Only errors of ECS and VPC name it.
 func Refused(message string) string {
 	if m := refused().FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -96,10 +95,8 @@ type Statement struct {
 	Condition json.RawMessage
 }
 
-// A list is a string or several of them.
 type list []string
 
-// UnmarshalJSON reads one string or an array of strings.
 func (l *list) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
@@ -129,7 +126,6 @@ func ParsePolicy(document string) ([]Statement, error) {
 // A Permission is what policies say of an action.
 type Permission int
 
-// The permissions.
 const (
 	NotAllowed Permission = iota // nothing allows it
 	Allowed                      // for all resources
@@ -159,7 +155,6 @@ func Says(rules []Statement, action string) Permission {
 	return found
 }
 
-// wildcards replaces the wildcards of an action, escaped, by regular expressions.
 var wildcards = strings.NewReplacer(`\*`, `.*`, `\?`, `.`)
 
 func (s Statement) names(action string) bool {
@@ -173,8 +168,7 @@ func (s Statement) names(action string) bool {
 	return slices.ContainsFunc(s.Action, match)
 }
 
-// A Gap is the part of a list of actions that a role lacks, in the order of the list. Every missing action is in exactly one of the other
-// three lists.
+// A Gap is the part of a list of actions that a role lacks, in order. Every missing action is in exactly one of the other lists.
 type Gap struct {
 	Missing []string // not allowed for all resources
 	Absent  []string // missing: nothing allows them
@@ -200,8 +194,8 @@ func (r Role) Lacks(actions []string) Gap {
 	return g
 }
 
-// CreateLinkedRole says how a person creates the service-linked role that is missing according to a controller message about a Service with
-// an NLB (network) or a CLB (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
+// CreateLinkedRole says how a person creates the service-linked role that is missing according to a message about an NLB (network) or a CLB
+// (https://www.alibabacloud.com/help/en/ram/developer-reference/aliyunnlbfullaccess).
 func CreateLinkedRole(message string, network bool) say.Text {
 	const create = "aliyun resourcemanager CreateServiceLinkedRole --ServiceName "
 	const eipRole, nlbRole = "AliyunServiceRoleForSlbEipAccess", "AliyunServiceRoleForNlb"

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// TestSays: statements are evaluated as RAM does.
 func TestSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -51,7 +50,6 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// A role lacks each action for one reason, and the lists keep the order.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	rules, err := ccm.ParsePolicy(`{"Statement":[{"Effect":"Allow","Action":["a:all","a:not"],"Resource":"*"},{"Effect":"Allow","Action":"a:some",` +
@@ -69,7 +67,6 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// Actions are added to the controller's own policy, and never to one that ACK did not make.
 func TestExtendable(t *testing.T) {
 	t.Parallel()
 	const common, own = "k8sMasterRolePolicy-1", "k8sMasterRolePolicy-Ccm-2"
@@ -93,7 +90,6 @@ func TestExtendable(t *testing.T) {
 	}
 }
 
-// FuzzParsePolicy parses any text as a RAM policy and evaluates an action.
 func FuzzParsePolicy(f *testing.F) {
 	for _, s := range []string{
 		`{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*"],"Resource":"*"}]}`,

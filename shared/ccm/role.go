@@ -46,8 +46,7 @@ type Role struct {
 	unsure say.Text // why it is unknown which role it is
 }
 
-// Doubt returns why it is unknown whether this release signs with the role, as a clause; empty if it does. With a doubt, a write for the
-// role may be a write for the wrong one.
+// Doubt returns why it is unknown whether this release signs with the role, as a clause, or nothing. With a doubt, a write may be for the wrong role.
 func (r Role) Doubt(release Version) say.Text {
 	if len(r.unsure) == 0 && len(r.By) > 0 && release != (Version{}) && release.Before(FirstRRSA()) {
 		return say.F("%s, but CCM %s cannot sign with a role of its Pod, which takes %s or newer", r.By, release, FirstRRSA())
@@ -55,15 +54,14 @@ func (r Role) Doubt(release Version) say.Text {
 	return r.unsure
 }
 
-// A naming is a RAM role that something names.
 type naming struct {
 	role string // empty if something names a role that cannot be determined
 	by   say.Text
 }
 
-// ControllerRole reads the RAM role under which the controller of a dedicated cluster runs, with its policies: the one that its
-// ServiceAccount, the environment of its Pods or the configuration of its add-on names, or else the role of the control plane nodes. If
-// these contradict each other, or one cannot be understood, the role has a Doubt and no name.
+// ControllerRole reads the RAM role of a dedicated cluster's controller, with its policies: the one that its ServiceAccount, the environment
+// of its Pods or the configuration of its add-on names, or else that of the control plane nodes. If these contradict each other, or one is
+// unclear, the role has a Doubt and no name.
 func (c *View) ControllerRole(ctx context.Context) (Role, error) {
 	named, err := c.namings(ctx)
 	if err != nil {
@@ -87,7 +85,7 @@ func (c *View) ControllerRole(ctx context.Context) (Role, error) {
 	return c.RoleNamed(ctx, name)
 }
 
-// oneOf returns the role that all name, or why it is unknown which one it is; both are empty if nothing names one.
+// oneOf returns the role that all name, or why it is unknown; both are empty if nothing names one.
 func oneOf(named []naming) (one naming, unsure say.Text) {
 	for _, n := range named {
 		switch {
@@ -101,8 +99,7 @@ func oneOf(named []naming) (one naming, unsure say.Text) {
 	return one, nil
 }
 
-// namings returns everything that names a RAM role for the controller, in order of weight. It reads all of it, because of two that
-// contradict each other either may be right.
+// namings returns everything that names a RAM role for the controller, by weight: either of two that contradict may be right.
 func (c *View) namings(ctx context.Context) ([]naming, error) {
 	// Defaults in case the DaemonSet is missing.
 	account, labels := DaemonSet, map[string]string{"app": DaemonSet}
@@ -156,7 +153,6 @@ func (c *View) ofAccount(ctx context.Context, name string) ([]naming, error) {
 	return []naming{namingOf(role, say.F("the ServiceAccount %s", "kube-system/"+name))}, nil
 }
 
-// ofPods returns the roles in the environments of the controller's running Pods, and the name of a Pod without one.
 func ofPods(pods []corev1.Pod) (named []naming, without string) {
 	for i := range pods {
 		pod := &pods[i]
@@ -172,7 +168,6 @@ func ofPods(pods []corev1.Pod) (named []naming, without string) {
 	return named, without
 }
 
-// ofEnvironment returns the roles in the environment of a Pod or a Pod template.
 func ofEnvironment(spec corev1.PodSpec, of say.Text) (named []naming) {
 	for _, container := range spec.Containers {
 		i := slices.IndexFunc(container.Env, func(env corev1.EnvVar) bool { return env.Name == roleVariable })
@@ -188,13 +183,11 @@ func ofEnvironment(spec corev1.PodSpec, of say.Text) (named []naming) {
 	return named
 }
 
-// roleName matches names of RAM roles, and roleARN their ARNs.
 var (
 	roleName = regex.New(`^[A-Za-z0-9._-]{1,64}$`)
 	roleARN  = regex.New(`^acs:ram::\d+:role/([A-Za-z0-9._-]{1,64})$`)
 )
 
-// namingOf returns the role of a name or an ARN.
 func namingOf(value string, of say.Text) naming {
 	role := value
 	if m := roleARN().FindStringSubmatch(value); m != nil {
@@ -206,9 +199,8 @@ func namingOf(value string, of say.Text) naming {
 	return naming{role, say.F("%s names the RAM role %s", of, role)}
 }
 
-// ofConfig returns the roles that the configuration of the controller's add-on names. The keys are not documented, so every ARN of a role
-// counts, and every key that ends with RAM role, role name or role ARN. If RRSA is switched on without such a key, the role cannot be
-// determined.
+// ofConfig returns the roles that the add-on's configuration names. The keys are not documented, so every ARN of a role counts, and every
+// key that ends with RAM role, role name or role ARN. If RRSA is on without such a key, the role cannot be determined.
 func ofConfig(config string) []naming {
 	if strings.TrimSpace(config) == "" {
 		return nil
@@ -226,7 +218,6 @@ func ofConfig(config string) []naming {
 	return s.named
 }
 
-// rrsaSettings collects what a configuration says of RAM roles.
 type rrsaSettings struct {
 	of    say.Text
 	named []naming

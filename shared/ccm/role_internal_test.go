@@ -8,8 +8,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The role of the control plane nodes is the controller's only if neither ServiceAccount, Pod nor add-on names a role. Another role counts
-// only if every source that names one names it; otherwise the role is unknown.
+// The role of the control plane nodes is the controller's only if neither ServiceAccount, Pod nor add-on names one. Another counts only if
+// every source that names one names it.
 func TestOneRole(t *testing.T) {
 	t.Parallel()
 	const own = "own" // what a source names; empty: nothing; unclear: something that cannot be determined

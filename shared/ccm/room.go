@@ -44,7 +44,7 @@ func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, 
 	return s, err
 }
 
-// BackendLimit reads how many backends the load balancer of the Service may have (see Limit), and returns the limit's name, too.
+// BackendLimit reads how many backends the Service's load balancer may have (see Limit), with the limit's name.
 func (c *View) BackendLimit(ctx context.Context) (*cloud.Quota, string, error) {
 	product, name := "slb", LimitBackends.Name
 	if NLB(c.Service) {

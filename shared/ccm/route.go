@@ -35,9 +35,8 @@ type Routing struct {
 	Nodes   []corev1.Node // those for which the controller keeps a route; see NeedsRoute
 }
 
-// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route there. Only with Flannel does the controller keep
-// routes. Its configuration says which of several tables it uses, and no API returns that for a managed cluster, so a Node has its route if
-// any table has it.
+// Routing reads the route tables of the cluster's VPC, and the Nodes that need a route, which the controller keeps only with Flannel. No API
+// returns which of several tables it uses in a managed cluster, so a Node has its route if any table has it.
 func (c *View) Routing(ctx context.Context) (Routing, error) {
 	var r Routing
 	var err error
@@ -98,7 +97,7 @@ func (r Routing) Routed(n *corev1.Node) bool {
 	})
 }
 
-// Unrouted returns the Nodes that need a route and have none; a name limits it to that Node.
+// Unrouted returns the Nodes that lack the route they need; a name limits it to that Node.
 func (r Routing) Unrouted(name string) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(r.Nodes), func(n corev1.Node) bool { return name != "" && n.Name != name || r.Routed(&n) })
 }
@@ -136,7 +135,7 @@ func (c *View) Stranded(ctx context.Context, name string) (s Stranded, err error
 	return s, nil
 }
 
-// Any reports whether there are such Nodes.
+// Any reports whether such Nodes exist.
 func (s Stranded) Any() bool { return len(s.Unrouted)+len(s.Tainted) > 0 }
 
 // Describe names these Nodes, and the effect.
@@ -150,7 +149,7 @@ func (s Stranded) Describe() (text say.Text) {
 	return text
 }
 
-// NodeNamed returns the node of this name; nil if it is gone. It needs GetNodes.
+// NodeNamed returns the node of this name, or nil. It needs GetNodes.
 func (c *View) NodeNamed(ctx context.Context, name string) (*corev1.Node, error) {
 	n, err := c.Kube.Node(ctx, name)
 	if errors.Is(err, kube.ErrNotFound) {

@@ -14,7 +14,7 @@ import (
 // A PodOwner is the controller that recreates a Pod.
 type PodOwner struct{ Kind, Name string }
 
-// PodOwnerOf returns the controller of the Pod; empty if it has none.
+// PodOwnerOf returns the controller of the Pod, or an empty one.
 func PodOwnerOf(pod *corev1.Pod) PodOwner {
 	for _, o := range pod.OwnerReferences {
 		if o.Controller != nil && *o.Controller {
@@ -24,7 +24,7 @@ func PodOwnerOf(pod *corev1.Pod) PodOwner {
 	return PodOwner{}
 }
 
-// Moving says which Pods of the controller are terminating or not ready, one clause each: a Pod that was just evicted, or its successor.
+// Moving says, one clause each, which Pods of the controller are terminating or not ready: a Pod that was just evicted, or its successor.
 func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	var out []say.Text
 	for i := range pods {
@@ -37,7 +37,7 @@ func (by PodOwner) Moving(pods []corev1.Pod) []say.Text {
 	return out
 }
 
-// Destinations returns the serving nodes that would take the Pod if it is evicted, or, as a clause, why it may not get to one of them: its
+// Destinations returns the serving nodes that would take the Pod if it is evicted, or, as a clause, why it may not get to one: its
 // controller must recreate it, and it must not fit a node that is excluded from load balancers.
 func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.Text) {
 	by := PodOwnerOf(pod)
@@ -66,8 +66,7 @@ func (s *Candidates) Destinations(pod *corev1.Pod) (nodes []string, hurdle say.T
 	return nodes, nil
 }
 
-// Fits reports whether the scheduler could put the Pod on the node, by the Pod's node selector and node affinity and the node's taints
-// only.
+// Fits reports whether the scheduler could put the Pod on the node, by node selector, node affinity and taints only.
 func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 	if n.Spec.Unschedulable {
 		return false
@@ -81,7 +80,6 @@ func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && ready(n)
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !late
 	}
-	// The zero Logger logs nothing.
 	_, blocked := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, blocks, false)
 	return !blocked
 }
@@ -92,7 +90,6 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-// dependent reports whether the nodes for the Pod depend on where other Pods run.
 func dependent(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||

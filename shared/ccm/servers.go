@@ -16,15 +16,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A pool is a group of servers behind a CLB or an NLB.
 type pool struct {
 	id, name string
 	own      bool               // it has the Service's name
 	network  *cloud.ServerGroup // of an NLB; nil for a CLB's group, or one that the Service adopts
 }
 
-// groupChanges returns what a full sync changes on the groups of the Service and their servers, and which of the listeners get another
-// group.
+// groupChanges returns what a full sync changes on the groups of the Service and their servers, and which listeners get another group.
 func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port) ([]Difference, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {
@@ -82,7 +80,6 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 		want := behind[l.of]
 		if l.group != want.id || want.id == "" {
 			i := slices.IndexFunc(there, func(g pool) bool { return g.id == l.group })
-			// Its group follows the Service's port, as before.
 			follows := i >= 0 && there[i].own && !slices.Contains(wanted, there[i].name)
 			list = append(list, Difference{What: "listener " + l.key, Text: say.F("listener %s sends to %s and would send to %s", l.key,
 				say.Or(l.group, "no group of that kind"), say.Or(want.id, "a group of the Service's own")), Quiet: follows})
@@ -100,7 +97,6 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 	return list, nil
 }
 
-// pools returns the groups of a CLB, or those of an NLB with the Service's tag.
 func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	var out []pool
 	add := func(id, name string, network *cloud.ServerGroup) {
@@ -135,7 +131,6 @@ func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string
 	return strings.Join([]string{"k8s", strings.ReplaceAll(number, "-", "_"), protocol, svc.Name, svc.Namespace, cluster}, ".")
 }
 
-// A backing is what the cluster has for the groups of a Service, read when first needed.
 type backing struct {
 	c     *View
 	mode  BackendMode
@@ -174,7 +169,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	}
 	want := Servers(b.c.Service, p, b.mode, b.ends, b.nodes)
 	var gets, loses, weighs []string
-	there, foreign, cuts, woken := map[string]bool{}, false, false, false
+	there, unmanaged, cuts, woken := map[string]bool{}, false, false, false
 	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
 	for _, s := range have {
 		key := serverKey(s)
@@ -183,7 +178,7 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 		ours := b.c.OwnName(s.Description)
 		switch {
 		case !ours && !ok:
-			foreign = true
+			unmanaged = true
 		case !ok && s.Weight == 0 && b.drains(s):
 		case !ok:
 			loses = append(loses, key)
@@ -210,16 +205,15 @@ func (b *backing) compare(ctx context.Context, p corev1.ServicePort, g pool) ([]
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	cuts = cuts || len(loses) > 0 && len(want) == 0 && !foreign
+	cuts = cuts || len(loses) > 0 && len(want) == 0 && !unmanaged
 	return []Difference{{What: "group " + g.name, Text: say.F("the group %s %s", g.name, say.Items(parts, len(parts))), Cuts: cuts, Quiet: !cuts && !woken}}, nil
 }
 
-// gracefulShutdown is the short name of the annotation that keeps terminating Pods among the servers, with the weight 0, until they are
-// gone. ignore-weight-update switches it off. From the release notes of v2.15.0 only: its source is not published.
+// gracefulShutdown is the annotation that keeps terminating Pods among the servers, with the weight 0; ignore-weight-update switches it off.
+// From the release notes of v2.15.0 only: its source is not published.
 const gracefulShutdown = "graceful-shutdown"
 
-// drains reports whether a server is a terminating Pod that stays until it is gone. An older controller, which does not read the
-// annotation, removes it without harm.
+// drains reports whether a server is a terminating Pod that stays until it is gone. An older controller removes it without harm.
 func (b *backing) drains(s cloud.Backend) bool {
 	keep, _ := Annotation(b.c.Service, "ignore-weight-update")
 	value, _ := Annotation(b.c.Service, gracefulShutdown)
@@ -236,7 +230,6 @@ func (b *backing) drains(s cloud.Backend) bool {
 	return false
 }
 
-// some returns the first few names, and how many more there are.
 func some(names []string) say.Text { return say.List(names, 3) }
 
 // serverKey returns the key of a server within its group: a node by its instance, a Pod by its address.
@@ -247,8 +240,7 @@ func serverKey(s cloud.Backend) string {
 	return fmt.Sprintf("%s:%d", s.ID, s.Port)
 }
 
-// serves reports whether a server that a sync removes may still take traffic. A node does not if it is gone, not ready or about to go, and
-// a Pod does not if it is no longer a ready Pod of the Service.
+// serves reports whether a server that a sync removes may still take traffic: an existing, ready, lasting node, or a ready Pod of the Service.
 func (b *backing) serves(s cloud.Backend) bool {
 	if s.Type == "eni" {
 		return false
@@ -262,8 +254,8 @@ func (b *backing) serves(s cloud.Backend) bool {
 	return b.mode == PodMode
 }
 
-// Servers returns the servers that the controller puts behind a port of the Service, with their weights: nodes as "i-1:30080", Pods as
-// "10.0.0.1:8080". It does not know which Pods have a network interface, or wait only for the controller.
+// Servers returns the servers that the controller puts behind a port, with their weights: nodes as "i-1:30080", Pods as "10.0.0.1:8080". It
+// does not know which Pods have a network interface, or wait only for the controller.
 func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) map[string]int {
 	ready := Ready(ends, p, FamilyOf(svc))
 	pods := map[string]int{} // by node
@@ -296,8 +288,7 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	return share(svc, out)
 }
 
-// share sets the weights of the servers: their part of the weight that the Service gives them together, or else their own, or else the
-// default, which an annotation can change.
+// share sets the weights of the servers: their part of the weight that the Service gives all, else their own, else the default.
 func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	normal := 100
 	if text, _ := Annotation(svc, "default-weight"); text != "" {
@@ -323,7 +314,6 @@ func share(svc *corev1.Service, servers map[string]int) map[string]int {
 	return servers
 }
 
-// instanceOf returns the instance ID of a node, from a provider ID such as "cn-hangzhou.i-1", or "".
 func instanceOf(n *corev1.Node) string {
 	parts := strings.Split(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
 	if len(parts) < 2 {
@@ -332,8 +322,7 @@ func instanceOf(n *corev1.Node) string {
 	return parts[1]
 }
 
-// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the controller does; false for any other
-// text.
+// SplitProviderID reads a provider ID such as cn-hangzhou.i-1, or alicloud://cn-hangzhou.i-1, as the controller does, or returns false.
 func SplitProviderID(id string) (region, instance string, ok bool) {
 	region, instance, ok = strings.Cut(strings.TrimPrefix(id, "alicloud://"), ".")
 	return region, instance, ok && region != "" && instance != "" && !strings.ContainsAny(instance, `"\ ,[]`)

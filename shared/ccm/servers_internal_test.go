@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// With the annotation graceful-shutdown, a terminating Pod stays a server with the weight 0, so this is not drift.
+// With graceful-shutdown, a terminating Pod stays a server with the weight 0, so this is not drift.
 func TestDrains(t *testing.T) {
 	t.Parallel()
 	going := discoveryv1.EndpointConditions{Terminating: new(true)}

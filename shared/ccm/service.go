@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Prefixes of the controller's annotations. It still reads the legacy one; the current one wins if both are set
-// (github.com/kubernetes/cloud-provider-alibaba-cloud, docs/usage.md).
+// Prefixes of the controller's annotations. If both are set, the legacy one loses (docs/usage.md).
 const (
 	Prefix       = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	LegacyPrefix = "service.beta.kubernetes.io/alicloud-loadbalancer-"
@@ -43,8 +42,7 @@ const (
 	maxBalancerTag = 20
 )
 
-// Annotation returns the value of the controller's annotation with this short name, such as "vswitch-id", under either prefix, and whether
-// it is set.
+// Annotation returns the value of the controller's annotation with this short name, under either prefix, and whether it is set.
 func Annotation(svc *corev1.Service, short string) (string, bool) {
 	if v, ok := svc.Annotations[Prefix+short]; ok {
 		return v, true
@@ -53,7 +51,7 @@ func Annotation(svc *corev1.Service, short string) (string, bool) {
 	return v, ok
 }
 
-// AnnotationKey returns the present key of the annotation: the legacy key if only that one is set, else the current one.
+// AnnotationKey returns the legacy key of the annotation if only that one is set, else the current one.
 func AnnotationKey(svc *corev1.Service, short string) string {
 	if _, ok := svc.Annotations[Prefix+short]; !ok {
 		if _, ok := svc.Annotations[LegacyPrefix+short]; ok {
@@ -74,8 +72,7 @@ func Quote(value string) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// DefaultName returns the name that the controller gives to the load balancer of a Service, which is also the value of its name tag: "a",
-// then the UID without dashes, 32 characters in all.
+// DefaultName returns the controller's name for a load balancer, also its name tag: "a" and the UID without dashes, cut to 32 characters.
 func DefaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
@@ -90,7 +87,7 @@ func NLB(svc *corev1.Service) bool {
 	return slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
-// Synced reports whether the Service has an address, so that a sync has succeeded once.
+// Synced reports whether the Service has an address: a sync has succeeded once.
 func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
 
 // Address returns the first ingress address, an IP or a host name, or "".
@@ -105,7 +102,7 @@ func Address(svc *corev1.Service) string {
 	return ingress[0].Hostname
 }
 
-// Leaving says how the Service stops being the controller's, as the end of a sentence; empty if it does not.
+// Leaving says how the Service stops being the controller's, as the end of a sentence, or nothing.
 func Leaving(svc *corev1.Service) say.Text {
 	switch {
 	case svc.DeletionTimestamp != nil:
@@ -116,7 +113,7 @@ func Leaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// WhyLeaving returns Leaving as a full sentence; nothing if the Service stays.
+// WhyLeaving returns Leaving as a full sentence.
 func WhyLeaving(svc *corev1.Service) say.Text {
 	switch {
 	case svc.DeletionTimestamp != nil:
@@ -127,8 +124,7 @@ func WhyLeaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// HashWritten returns when the controller last wrote the hash label, from managedFields, in whole seconds; zero without it. The controller
-// writes its labels through the status subresource, which tells them from labels that a person sends with a Service.
+// HashWritten returns when the controller last wrote the hash label, in whole seconds, or zero. Unlike people it writes it with the status.
 func HashWritten(svc *corev1.Service) time.Time {
 	if svc.Labels[HashLabel] == "" {
 		return time.Time{}
@@ -143,8 +139,7 @@ func HashWritten(svc *corev1.Service) time.Time {
 	return at
 }
 
-// Changed returns when annotations or the spec were last written, from managedFields; zero if not there. Changes of labels and finalizers
-// do not cause a sync.
+// Changed returns when annotations or the spec were last written, from managedFields, or zero. Changes of labels and finalizers do not cause a sync.
 func Changed(svc *corev1.Service) time.Time {
 	var at time.Time
 	for _, f := range svc.ManagedFields {
@@ -155,13 +150,12 @@ func Changed(svc *corev1.Service) time.Time {
 	return at
 }
 
-// mayWrite reports whether the manager's fields, in JSON, contain one of these, or are unknown.
 func mayWrite(f metav1.ManagedFieldsEntry, fields ...string) bool {
 	return f.FieldsV1 == nil || slices.ContainsFunc(fields, func(key string) bool { return strings.Contains(string(f.FieldsV1.GetRawBytes()), key) })
 }
 
-// SyncDelay returns how long the controller took from the last change of the Service to its full sync. Both times are the API server's in
-// whole seconds, so it returns at least one second. It returns 0 if the controller has not synced the change yet, or the times are unknown.
+// SyncDelay returns how long the controller took from the last change of the Service to its full sync, at least one second because the API
+// server's times are in whole seconds. It returns 0 if the change is not synced yet, or the times are unknown.
 func SyncDelay(svc *corev1.Service) time.Duration {
 	changed, synced := Changed(svc), HashWritten(svc)
 	if !InForce(svc) || changed.IsZero() || synced.Before(changed) {
@@ -170,8 +164,7 @@ func SyncDelay(svc *corev1.Service) time.Duration {
 	return max(time.Second, synced.Sub(changed))
 }
 
-// OwnAddress reports whether the controller writes the load balancer's own address into the status, which it does not with the hostname
-// annotation or in EIP mode.
+// OwnAddress reports whether the controller writes the load balancer's own address into the status: not with the hostname annotation or in EIP mode.
 func OwnAddress(svc *corev1.Service) bool {
 	if name, _ := Annotation(svc, "hostname"); name != "" {
 		return false
@@ -180,8 +173,7 @@ func OwnAddress(svc *corev1.Service) bool {
 	return mode != "eip"
 }
 
-// HasAddress reports whether the Service has the address of the load balancer, by the comparison that the controller makes before it reuses
-// one (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable). It is true for a Service without an address.
+// HasAddress reports whether the Service has the load balancer's address, or none (isLoadBalancerReusable in clbv1/model_applier.go).
 func HasAddress(svc *corev1.Service, lb *Instance) bool {
 	if mode, _ := Annotation(svc, ExternalIP); mode == "eip" && lb.NLB == nil {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A manner is how v2.14.0 compares a setting with what an annotation asks for.
+// A manner is how the controller compares a setting with what an annotation asks for.
 type manner int
 
 const (
@@ -25,8 +25,7 @@ const (
 	unsorted        // a comma-separated list in any order
 )
 
-// A setting of listeners or groups, which an annotation asks for. The controller reads a value that is missing from the API's answer as
-// empty, 0 or false.
+// A setting of listeners or groups, which an annotation asks for. A value missing from the answer counts as empty, 0 or false, as in the controller.
 type setting struct {
 	short string // of the annotation
 	name  string // in the API
@@ -35,7 +34,7 @@ type setting struct {
 	with  string // short name of an annotation that must be "on"; empty without one
 }
 
-// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (pkg/controller/service/clbv1/listeners.go).
+// settings lists what a full sync sets on listeners of CLBs, by annotations with one value (clbv1/listeners.go).
 var settings = []setting{
 	{short: "scheduler", name: "Scheduler"},
 	{short: "persistence-timeout", name: "PersistenceTimeout", of: "tcp", as: numeric},
@@ -108,8 +107,7 @@ var groupSettings = []setting{
 	{short: "health-check-httpcode", name: "HealthCheckHttpCode", as: unsorted, with: "health-check-flag"},
 }
 
-// apart returns which of the settings a full sync changes on a listener or group with this protocol and configuration. what is its name in
-// the record, called its name in a sentence.
+// apart returns which of the settings a full sync changes on a listener or group. what is its name in the record, called its name in a sentence.
 func apart(list []setting, svc *corev1.Service, protocol string, config map[string]string, what, called string) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	var out []Difference
@@ -131,8 +129,7 @@ func apart(list []setting, svc *corev1.Service, protocol string, config map[stri
 	return out
 }
 
-// differs returns the present and the asked-for value, and whether a full sync would change it. A text where a number is required fails the
-// sync.
+// differs returns the present and the asked-for value, and whether a full sync would change it. A text in place of a number fails the sync.
 func (s setting) differs(is, asks string) (_, want string, ok bool) {
 	if asks == "" {
 		return "", "", false
@@ -161,7 +158,6 @@ func sortedParts(text string) []string {
 	return parts
 }
 
-// groupDifferences returns what a full sync changes on the settings of the Service's own group behind a port.
 func groupDifferences(svc *corev1.Service, p corev1.ServicePort, g cloud.ServerGroup) []Difference {
 	value := func(short string) string { v, _ := Annotation(svc, short); return v }
 	what, called := "group "+g.Name, "the group "+g.Name

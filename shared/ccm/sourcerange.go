@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// EnforcesRanges returns the first release that enforces loadBalancerSourceRanges, and only on NLBs that it creates. No release does on
-// CLBs, on NLBs that it reuses, or by annotation (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
+// EnforcesRanges returns the first release that enforces loadBalancerSourceRanges, on NLBs that it creates and nowhere else (nlbv2/loadbalancer.go).
 func EnforcesRanges() Version { return withRanges }
 
 // A Family is IPv4 or IPv6.
@@ -57,7 +56,7 @@ type SourceRanges struct {
 	Strange []string // blocks that cannot be read
 }
 
-// RangesOf returns the source ranges of a Service: those of its spec, or else those of the annotation that preceded the field
+// RangesOf returns the source ranges in the Service's spec, or else in the annotation that preceded the field
 // (https://pkg.go.dev/k8s.io/api/core/v1#AnnotationLoadBalancerSourceRangesKey).
 func RangesOf(svc *corev1.Service) SourceRanges {
 	r := SourceRanges{Written: svc.Spec.LoadBalancerSourceRanges}
@@ -85,7 +84,6 @@ func (r SourceRanges) Of(f Family) []netip.Prefix {
 // Open reports whether the ranges let in everyone of a family.
 func (r SourceRanges) Open(f Family) bool { return covered(f.everyone(), r.Blocks) }
 
-// covered reports whether the blocks in by together cover b.
 func covered(b netip.Prefix, by []netip.Prefix) bool {
 	inside := false
 	for _, o := range by {
@@ -109,17 +107,15 @@ func halves(b netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(b.Addr(), n+1), netip.PrefixFrom(second, n+1)
 }
 
-// SourceGroupName returns the name of the security group that the controller creates for a Service's source ranges. The controller finds it
-// by the name tag.
+// SourceGroupName returns the name, also the name tag, of the security group that the controller creates for source ranges.
 func SourceGroupName(svc *corev1.Service) string { return "k8s-nlb-" + DefaultName(svc) }
 
-// SourceGroupText returns the description of that group and of its rules. The controller removes no rule with another description.
+// SourceGroupText returns the description of that group and its rules. The controller removes no rule with another one.
 func SourceGroupText(svc *corev1.Service, cluster string) string {
 	return fmt.Sprintf("k8s.%s.%s.%s", svc.Namespace, svc.Name, cluster)
 }
 
-// SourceRules returns the rules of that group: one that accepts each range of the spec, which it takes for IPv4, and a last one that drops
-// the rest of IPv4.
+// SourceRules returns the rules of that group: one that accepts each range of the spec, taken for IPv4, and a last one that drops the rest of IPv4.
 func SourceRules(svc *corev1.Service, cluster string) []cloud.SecurityRule {
 	rule := cloud.SecurityRule{Protocol: allProtocols, Ports: allPorts, Priority: 1, Description: SourceGroupText(svc, cluster)}
 	var list []cloud.SecurityRule
@@ -136,8 +132,7 @@ const (
 	allPorts     = "-1/-1"
 )
 
-// Without returns the rules that the list lacks, or has with other ports, protocol or priority. Descriptions do not count, since they let
-// nobody in.
+// Without returns the rules that the list lacks, or has with other ports, protocol or priority. Descriptions do not count, since they let nobody in.
 func Without(list, rules []cloud.SecurityRule) []cloud.SecurityRule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r cloud.SecurityRule) bool {
 		return slices.ContainsFunc(list, func(o cloud.SecurityRule) bool {
@@ -171,8 +166,8 @@ type Breach struct {
 // None reports whether the groups do what the ranges say.
 func (b Breach) None() bool { return !b.Open && len(b.Wider)+len(b.Refused) == 0 }
 
-// Breaches compares the ranges of a family with the rules of the security groups of the Service's NLB. The rule with the lowest priority
-// number wins, and of two with the same number the drop; without a matching rule traffic is accepted
+// Breaches compares the ranges of a family with the rules of the NLB's security groups. The lowest priority number wins, and of two equal
+// ones the drop; without a matching rule traffic is accepted
 // (https://www.alibabacloud.com/help/en/slb/network-load-balancer/user-guide/add-an-nlb-instance-to-a-security-group).
 func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.SecurityGroup) Breach {
 	var out Breach
@@ -219,13 +214,11 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 	return out
 }
 
-// A span is a listener's ports of one protocol.
 type span struct {
 	protocol    string // "TCP" or "UDP"; empty: any
 	first, last int
 }
 
-// spansOf returns the spans of the Service's listeners on its NLB.
 func spansOf(svc *corev1.Service) []span {
 	var list []span
 	for _, p := range svc.Spec.Ports {
@@ -245,7 +238,7 @@ func spansOf(svc *corev1.Service) []span {
 	return list
 }
 
-// ports returns the ports of a rule for the span's protocol; an empty range for another protocol. known is false if they cannot be read.
+// ports returns the ports of a rule for the span's protocol; empty for another protocol. known is false if they cannot be read.
 func (s span) ports(r cloud.SecurityRule) (first, last int, known bool) {
 	switch {
 	case r.Protocol == allProtocols:

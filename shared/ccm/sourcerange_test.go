@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
-// Blocks cover another one together, unless one of its addresses is left.
 func TestCovered(t *testing.T) {
 	for _, tt := range []struct {
 		block string
@@ -40,7 +39,6 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// The controller's own rules enforce the ranges; fewer rules do not.
 func TestSourceRules(t *testing.T) {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name, svc.UID = "shop", "web", "0f1e2d3c-0000-4000-8000-000000000001"

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// specMisfit returns what the Service's spec asks for that its load balancer cannot have, if the controller's message, in lower case, is
-// about that. It is nil if the Service does not ask for it now.
+// specMisfit returns what the spec asks for in vain according to a message in lower case; nil if the Service does not ask for it now.
 func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	edit := "kubectl -n " + svc.Namespace + " edit service " + svc.Name
 	ranges := svc.Spec.LoadBalancerSourceRanges
@@ -68,7 +67,7 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 				And("Or apply for more rules per security group in the quota center, https://quotas.console.alibabacloud.com."),
 		}, true
 	case strings.Contains(message, "invalidsourcecidrip.malformed"):
-		// It takes each range for IPv4 (buildSecurityGroupRules in pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
+		// It takes each range for IPv4 (buildSecurityGroupRules in nlbv2/loadbalancer.go).
 		bad := slices.DeleteFunc(slices.Clone(ranges), func(s string) bool {
 			b, ok := block(s)
 			return ok && b.Addr().Is4()
@@ -85,11 +84,9 @@ func specMisfit(svc *corev1.Service, message string) (m *Misfit, named bool) {
 	return nil, false
 }
 
-// bandwidthPackageID is the short name of the annotation that puts an NLB into a bandwidth package
-// (AttachCommonBandwidthPackageToLoadBalancer).
+// bandwidthPackageID is the annotation that puts an NLB into a bandwidth package (AttachCommonBandwidthPackageToLoadBalancer).
 const bandwidthPackageID = "bandwidth-package-id"
 
-// protocolMisfit returns the misfit of a Service whose load balancer cannot have listeners of these protocols.
 func protocolMisfit(svc *corev1.Service, protocols ...string) (m *Misfit, named bool) {
 	var ports []string
 	for _, p := range svc.Spec.Ports {

@@ -9,11 +9,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// bracket matches the load balancer that the controller names in its message.
 var bracket = regex.New(`load balancer \[((?:lb|nlb)-[0-9A-Za-z]{1,64})\]`)
 
-// BalancerOf returns the ID of the load balancer that a message of the controller names, or "". Messages can be forged, so the load
-// balancer may not be the Service's.
+// BalancerOf returns the load balancer ID in a message of the controller, or "". Messages can be forged, so it may not be the Service's.
 func BalancerOf(message string) string {
 	if m := bracket().FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -21,8 +19,7 @@ func BalancerOf(message string) string {
 	return ""
 }
 
-// StateOf returns [View.State] of the Service's load balancer. If the controller's way does not find it, the label on the Service and the
-// message still say which one is meant. It needs BoundReads and what [View.State] needs.
+// StateOf returns [View.State] of the load balancer that Bound, the label or the message names. It needs BoundReads and what [View.State] needs.
 func (c *View) StateOf(ctx context.Context, message string) (say.Text, error) {
 	lb, err := c.Bound(ctx)
 	id := cmp.Or(c.Service.Labels[BalancerLabel], BalancerOf(message))
@@ -40,8 +37,7 @@ func (c *View) StateOf(ctx context.Context, message string) (say.Text, error) {
 	return c.State(ctx, lb)
 }
 
-// State says which status the load balancer has, and which of its listeners are not running. It needs DescribeLoadBalancerListeners, or
-// ListNLBListeners for an NLB.
+// State says which status the load balancer has, and which listeners are not running. It needs DescribeLoadBalancerListeners, or ListNLBListeners.
 func (c *View) State(ctx context.Context, lb *Instance) (say.Text, error) {
 	listeners, err := c.Listeners(ctx, lb)
 	if err != nil {

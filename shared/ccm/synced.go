@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SyncedBetween returns the evidence that a sync succeeded after the failure and not after until, as a sentence, or nil. Kubernetes stores
-// these times in whole seconds, so a sync in the second of the failure proves nothing.
+// SyncedBetween returns the evidence that a sync succeeded after the failure and not after until. One in the second of the failure proves nothing.
 func SyncedBetween(svc *corev1.Service, happened []time.Time, failure, until time.Time) say.Text {
 	if failure.IsZero() {
 		return nil // the time of the failure is unknown
@@ -40,14 +39,12 @@ func SyncedAnew(svc *corev1.Service, before string) bool {
 	return hash != "" && hash != before && Synced(svc)
 }
 
-// Quiet reports whether the controller writes Events with this reason during a sync that succeeds but leaves backends out. For such a
-// failure a later sync proves nothing (pkg/controller/service/clbv1/vgroups.go).
+// Quiet reports whether a sync with Events of this reason succeeds but leaves backends out: a later one proves nothing (clbv1/vgroups.go).
 func Quiet(reason string) bool {
 	return slices.Contains([]string{"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends"}, reason)
 }
 
-// Released reports whether the controller has removed its finalizers from a Service that is being deleted, because it has cleaned up or had
-// created nothing.
+// Released reports whether the controller has removed its finalizers from a Service, having cleaned up or created nothing.
 func Released(svc *corev1.Service) bool {
 	return !slices.Contains(svc.Finalizers, CLBFinalizer) && !slices.Contains(svc.Finalizers, NLBFinalizer)
 }

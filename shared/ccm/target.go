@@ -13,16 +13,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FirstNamedPorts returns the first release that looks up the name of a target port in EndpointSlices. Older ones take it for the number 0
-// (clbv1/vgroups.go).
+// FirstNamedPorts returns the first release that looks up a named target port in EndpointSlices. Older ones take it for 0 (clbv1/vgroups.go).
 func FirstNamedPorts() Version { return Version{Major: 2} }
 
 // FirstUnnamedLeftOut returns the first release that leaves out Pods without a port of the name. v2.11.2 still sends 0 for them, v2.12.4
 // leaves them out (clbv1/vgroups.go and nlbv2/server_groups.go, setBackendsFromEndpointSlices); v2.12.0 to v2.12.3 were not seen.
 func FirstUnnamedLeftOut() Version { return Version{Major: 2, Minor: 12, Patch: 4} }
 
-// SendsZero reports whether a controller of this release, which resolves names, sends 0 for some Pod. If nodes are the backends, it sends
-// target ports only for the given Pods on virtual nodes.
+// SendsZero reports whether a release that resolves names sends 0 for some Pod; if nodes are the backends, only Pods on virtual nodes count.
 func SendsZero(named []NamedPort, virtual []Endpoint, v Version) bool {
 	return v.Before(FirstUnnamedLeftOut()) && slices.ContainsFunc(named, func(p NamedPort) bool {
 		return slices.ContainsFunc(p.Unknown, func(pod string) bool {
@@ -76,8 +74,7 @@ func (c *View) ResolvePorts(ctx context.Context, family discoveryv1.AddressType)
 	return out, nil
 }
 
-// resolvePort returns what the name of one target port means. All Pods of an EndpointSlice agree; the slice lacks the port if they lack the
-// name.
+// resolvePort returns what the name of one target port means. All Pods of an EndpointSlice agree; the slice lacks the port if they lack the name.
 func resolvePort(ends []discoveryv1.EndpointSlice, port corev1.ServicePort, family discoveryv1.AddressType) NamedPort {
 	n := NamedPort{Port: port, By: map[int][]string{}}
 	known := map[string]bool{}

@@ -12,9 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A Trace is the name that the controller gives to what it makes for a port of a Service: k8s/<port>/<service>/<namespace>/<cluster> for
-// vServer groups and listeners of CLBs, k8s.<port>.<protocol>.<service>.<namespace>.<cluster> for server groups and listeners of NLBs.
-// Anything with another name is a user's (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/model/service.go).
+// A Trace is the name that the controller gives to what it makes for a port of a Service (pkg/model/service.go):
+// k8s/<port>/<service>/<namespace>/<cluster> for vServer groups and listeners of CLBs, k8s.<port>.<protocol>.<service>.<namespace>.<cluster>
+// for those of NLBs. Any other name is a user's.
 type Trace struct {
 	Port      string // the Service's port for a listener; the node port or target port, perhaps a name, for a group
 	Namespace string
@@ -54,7 +54,6 @@ func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 	return false, nil
 }
 
-// traceService returns the "namespace/name" of the Service of this cluster in a trace.
 func traceService(name, cluster string) (string, bool) {
 	t, ok := ParseTrace(name)
 	if !ok || t.Cluster != cluster {
@@ -71,8 +70,7 @@ type Uses struct {
 	Elsewhere []string // Services of other clusters, with the cluster
 }
 
-// Bare reports whether an existing load balancer has none of these uses and, as a CLB, no backend in its default group. It needs
-// BoundReads, or NetworkReads.
+// Bare reports whether an existing load balancer has none of these uses and no default backend. It needs BoundReads, or NetworkReads.
 func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	lb, err := c.Named(ctx, id)
 	if err != nil || lb == nil || len(u.Listeners)+len(u.Groups) > 0 {
@@ -81,8 +79,8 @@ func (c *View) Bare(ctx context.Context, id string, u Uses) (bool, error) {
 	return lb.CLB == nil || len(lb.CLB.Ports)+len(lb.CLB.Backends) == 0, nil
 }
 
-// Uses reads the listeners and vServer groups of the load balancer, and the Services in their names. It needs DescribeLoadBalancerListeners
-// and DescribeVServerGroups, or ListNLBListeners.
+// Uses reads a load balancer's listeners, groups and their Services. It needs DescribeLoadBalancerListeners and DescribeVServerGroups, or
+// ListNLBListeners.
 func (c *View) Uses(ctx context.Context, lb *Instance) (Uses, error) {
 	var u Uses
 	var err error

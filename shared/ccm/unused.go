@@ -14,9 +14,8 @@ type Unused struct {
 	With      string   // the annotation that has to be "on" for it
 }
 
-// UnusedSettings returns the annotations of a Service that set something on listeners or groups without effect: the controller compares and
-// sends a setting only for listeners of its protocols, and some settings only together with another annotation (clbv1/listeners.go,
-// nlbv2/listeners.go and server_groups.go of v2.14.0).
+// UnusedSettings returns the annotations that have no effect on listeners or groups: the controller sends a setting only for listeners of
+// its protocols, and some only together with another annotation (clbv1/listeners.go, nlbv2/listeners.go and server_groups.go).
 func UnusedSettings(svc *corev1.Service) []Unused {
 	var has []string
 	for _, p := range svc.Spec.Ports {

@@ -12,18 +12,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Newest returns the newest release whose calls are known here.
-//
-// The source of v2.15.0 is not published. According to its release notes, it recreates a server group when its IP version changes, keeps
-// the listeners of a reused NLB when the Service is deleted, compares the status by address and host name, and adds the annotations
-// graceful-shutdown and health-check-http-version (annotation.go, servers.go). Its API calls are unknown.
+// Newest returns the newest release whose calls are known here. The source of v2.15.0 is not published: its release notes say that it
+// recreates a server group when its IP version changes, keeps the listeners of a reused NLB when the Service is deleted, compares the status
+// by address and host name, and adds the annotations graceful-shutdown and health-check-http-version (annotation.go, servers.go). Its API
+// calls are unknown.
 func Newest() Version { return v214 }
 
-// TooNew reports whether the release is newer than Newest, so that its reads and calls are unknown.
+// TooNew reports whether the release is newer than Newest: its reads and calls are unknown.
 func (v Version) TooNew() bool { return Newest().Before(v) }
 
-// Rehashed returns the release that changed how the hash of a Service is computed (pkg/controller/helper/service_utils.go): an upgrade past
-// it syncs every Service in full, once.
+// Rehashed returns the release that changed the hash (helper/service_utils.go): an upgrade past it syncs every Service once.
 func Rehashed() Version { return Version{2, 7, 0, 0} }
 
 // Gains returns the RAM actions that one version calls and an older one does not, sorted.
@@ -146,8 +144,7 @@ func (c *View) Upgrade(ctx context.Context, from Version) (Upgrade, error) {
 	return u, nil
 }
 
-// beforeUpgrade says which actions the role must be allowed before an upgrade from this release to the newest: those that the newest calls
-// for these features. For a role without a name it names those that the running release does not call yet.
+// beforeUpgrade says which actions the role must allow before an upgrade to the newest release: all that it calls, or without a name, the new ones.
 func (r Role) beforeUpgrade(from Version, use Features) say.Text {
 	unknown := r.Doubt(Newest())
 	switch {

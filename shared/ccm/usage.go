@@ -114,8 +114,7 @@ func (t *Tally) Services(svc *corev1.Service) map[string]int {
 	return by
 }
 
-// Unlistened returns the ports of the Service without a listener on their number, or within the range that an annotation gives them. Only
-// UDP shares a number with another protocol.
+// Unlistened returns the ports of the Service without a listener on their number or annotated range. Only UDP shares a number with another protocol.
 func Unlistened(svc *corev1.Service, listeners []Listener) []corev1.ServicePort {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool {
 		protocol, span, _ := strings.Cut(networkKey(svc, p), ":")

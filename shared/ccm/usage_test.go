@@ -31,7 +31,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestUnlistened: a range needs a listener on any of its ports, and UDP its own.
+// A range needs a listener on any of its ports, and UDP its own.
 func TestUnlistened(t *testing.T) {
 	t.Parallel()
 	class := ccm.NLBClass

@@ -49,8 +49,7 @@ func (r ValueRule) Named(message string) bool {
 	return slices.ContainsFunc(r.Calls, func(call string) bool { return hasWords(folded, call) })
 }
 
-// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with its documented error codes, and the
-// others in the same words.
+// Refusals returns how the SLB API refuses parameters: IdleTimeout, RequestTimeout and Bandwidth with documented codes, others in the same words.
 func Refusals(params ...string) (codes, texts []string) {
 	for _, p := range params {
 		codes = append(codes, "InvalidParameter."+p)
@@ -59,7 +58,6 @@ func Refusals(params ...string) (codes, texts []string) {
 	return codes, texts
 }
 
-// refused reports whether, according to a message, an API refuses the parameter that the annotation sets.
 func (r ValueRule) refused(message string) bool {
 	param := cmp.Or(r.Param, map[string]string{"bandwidth": "Bandwidth", "idle-timeout": "IdleTimeout"}[r.Name])
 	if param == "" {
@@ -70,8 +68,7 @@ func (r ValueRule) refused(message string) bool {
 	return slices.ContainsFunc(append(codes, texts...), func(t string) bool { return hasWords(folded, strings.ToLower(t)) })
 }
 
-// hasWords reports whether the text contains the words, beginning at a word boundary: "overweight must be" does not contain "weight must
-// be".
+// hasWords reports whether the text contains the words at a word boundary: "overweight must be" does not contain "weight must be".
 func hasWords(text, words string) bool {
 	for from := 0; ; from++ {
 		i := strings.Index(text[from:], words)
@@ -85,11 +82,10 @@ func hasWords(text, words string) bool {
 	}
 }
 
-// letter reports whether a byte of a lower-case text belongs to a word.
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }
 
-// NamedFault returns the faulty annotation of the Service that a message of the controller is about, or nil, and the other faulty ones. An
-// annotation that an API refuses may have a value that the rule allows, because some limits depend on the load balancer.
+// NamedFault returns the faulty annotation that a message of the controller is about, or nil, and the other faulty ones. An API may refuse a
+// value that the rule allows, because some limits depend on the load balancer.
 func NamedFault(svc *corev1.Service, message string) (named *Fault, others []Fault) {
 	all := Faults(svc)
 	i := slices.IndexFunc(all, func(f Fault) bool { return f.Named(message) || f.refused(message) })
@@ -114,13 +110,12 @@ func DescribeFaults(list []Fault) say.Text {
 	return say.Clauses(parts, len(parts))
 }
 
-// NamesValue reports whether a controller message about the Service is about an annotation whose values are known.
+// NamesValue reports whether a controller message is about an annotation whose values are known.
 func NamesValue(svc *corev1.Service, message string) bool {
 	return slices.ContainsFunc(ValueRules(), func(r ValueRule) bool { return r.Reads(NLB(svc)) && (r.Named(message) || r.refused(message)) })
 }
 
-// ValueFails reports whether what a message of the controller says about the Service's annotations still holds. If no rule knows the
-// annotation, only the controller can decide.
+// ValueFails reports whether what a message says about the annotations still holds. If no rule knows the annotation, only the controller can decide.
 func ValueFails(svc *corev1.Service, message string) bool {
 	if m, named := MisfitOf(svc, message); named {
 		return m != nil
@@ -129,7 +124,6 @@ func ValueFails(svc *corev1.Service, message string) bool {
 	return wrong != nil || !NamesValue(svc, message)
 }
 
-// shown reports whether ValueOf can read a load balancer's setting.
 func (r ValueRule) shown() bool {
 	return r.Param != "" || slices.Contains([]string{"bandwidth", "zone-maps", "protocol-port", ForwardPort}, r.Name)
 }
@@ -145,8 +139,7 @@ func ShownValues() []string {
 	return names
 }
 
-// ValueOf returns the load balancer that the controller syncs, and its setting in the form of the annotation. The setting is empty if it
-// has none or several, and without a load balancer. It needs what Bound and Listeners need.
+// ValueOf returns the load balancer and its setting in the annotation's form, or "" for none or several. It needs what Bound and Listeners need.
 func (c *View) ValueOf(ctx context.Context, r ValueRule) (lb *Instance, is string, err error) {
 	if lb, err = c.Bound(ctx); err != nil || lb == nil {
 		return nil, "", err
@@ -181,7 +174,6 @@ func (c *View) valueOf(ctx context.Context, lb *Instance, r ValueRule) (string, 
 	return "", nil
 }
 
-// ofListeners returns the setting that the listeners of the Service's ports share.
 func (c *View) ofListeners(listeners []cloud.Listener, r ValueRule) string {
 	var pairs, forwards, values []string
 	for _, l := range listeners {
@@ -219,7 +211,6 @@ func (c *View) hasPort(port string) bool {
 	return slices.ContainsFunc(c.Service.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == port })
 }
 
-// Values whose meaning is clear.
 var (
 	measure = regex.New(`^\s*(\d{1,9})(?:\.0+)?\s*([A-Za-z/]*)\s*$`) // "10 Mbps", "2s", "5.0"
 	item    = regex.New(`[A-Za-z]+-[A-Za-z0-9-]+|[A-Za-z]+|\d+`)
@@ -231,8 +222,7 @@ var spelled = map[string][]string{
 	"seconds": {"s", "sec", "secs", "second", "seconds"},
 }
 
-// Means reports whether the faulty value can only mean the load balancer's setting, as ValueOf returns it. Writing that setting changes
-// only that the controller can read it.
+// Means reports whether the faulty value can only mean the load balancer's setting, as ValueOf returns it, so writing that setting is safe.
 func (f Fault) Means(is string) bool {
 	switch {
 	case is == "":
@@ -251,7 +241,7 @@ func (f Fault) Means(is string) bool {
 	return m != nil && m[1] == is && (m[2] == "" || slices.Contains(spelled[f.Unit], strings.ToLower(m[2])))
 }
 
-// pairsIn returns the names and numbers in a value in pairs, sorted, in lower case: each protocol with its port.
+// pairsIn returns the names and numbers in a value in sorted pairs, in lower case: each protocol with its port.
 func pairsIn(value string) []string {
 	var list []string
 	for pair := range slices.Chunk(item().FindAllString(strings.ToLower(value), -1), 2) {
@@ -268,12 +258,10 @@ func itemsIn(value string) []string {
 	return list
 }
 
-// allOf reports whether some is not empty and all contains each of its elements.
 func allOf(some, all []string) bool {
 	return len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// namesZones reports whether a value names each pair of a zone map, by its zone or its vSwitch.
 func namesZones(value, zones string) bool {
 	have := itemsIn(value)
 	for pair := range strings.SplitSeq(zones, ",") {

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// TestRules: each annotation has one rule for each kind of load balancer.
+// Each annotation has one rule for each kind of load balancer.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range ccm.ValueRules() {
@@ -49,7 +49,6 @@ func annotated(network bool, name, value string) *corev1.Service {
 	return svc
 }
 
-// TestFaults accepts the documented values and no similar ones.
 func TestFaults(t *testing.T) {
 	for name, values := range map[string][2][]string{
 		"bandwidth":                {{"1", "5120"}, {"0", "5121", "10M", " 10", "1e2", "0x10", strings.Repeat("9", 100)}},
@@ -107,7 +106,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestMeans: a value is corrected only if it can only mean what the load balancer has.
+// A value is corrected only if it can only mean what the load balancer has.
 func TestMeans(t *testing.T) {
 	const zones = "cn-a:vsw-1,cn-b:vsw-2"
 	for _, tt := range []struct {
@@ -163,7 +162,7 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// TestNamed: a message names an annotation by its key or by its name in the controller's code.
+// A message names an annotation by its key or by its name in the controller's code.
 func TestNamed(t *testing.T) {
 	for message, want := range map[string]string{
 		"Annotation service.beta.kubernetes.io/alicloud-loadbalancer-health-check-timeout must be integer, but got [x]": "health-check-timeout",
@@ -188,7 +187,6 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestNamedFault: one faulty annotation is named, and the others are returned separately.
 func TestNamedFault(t *testing.T) {
 	const about = "Annotation service.beta.kubernetes.io/alibaba-cloud-loadbalancer-bandwidth must be integer, but got [x]"
 	svc := annotated(false, "bandwidth", "x")
@@ -217,7 +215,6 @@ func TestNamedFault(t *testing.T) {
 	}
 }
 
-// TestMisfitOf covers annotations that are wrong only together, or with the Service's ports.
 func TestMisfitOf(t *testing.T) {
 	const (
 		nodes   = "listener port range can only be used for eni backend type service"

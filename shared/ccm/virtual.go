@@ -9,8 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// PodBackends returns the Service's backend mode and, if nodes are the backends, its Pods on virtual nodes, which are backends too. It
-// needs DescribeClusterDetail, ListEndpointSlices and ListNodes.
+// PodBackends returns the backend mode and, if nodes are the backends, the Pods on virtual nodes, which are, too. It needs
+// DescribeClusterDetail, ListEndpointSlices and ListNodes.
 func (c *View) PodBackends(ctx context.Context, family discoveryv1.AddressType) (BackendMode, []Endpoint, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil || mode == PodMode {
@@ -28,9 +28,8 @@ func DescribePodBackends(virtual []Endpoint) say.Text {
 	return say.F("Nodes are the backends, and so are the Pods on virtual nodes, by their network interfaces: %s.", EndpointNames(virtual))
 }
 
-// VirtualPods returns the Pods of the Service on virtual nodes, which are backends by their network interfaces whatever the annotation
-// backend-type says. It includes Pods that are not ready: one that waits for the controller's readiness gate is a backend before it is
-// ready. It needs ListEndpointSlices and ListNodes.
+// VirtualPods returns the Service's Pods on virtual nodes, which are backends by their network interfaces whatever backend-type says. They
+// need not be ready: one that waits for the controller's readiness gate is a backend before. It needs ListEndpointSlices and ListNodes.
 func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) ([]Endpoint, error) {
 	ends, err := c.Kube.EndpointSlices(ctx, c.Service.Namespace, c.Service.Name)
 	if err != nil {
@@ -54,8 +53,8 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 	return c.OnVirtual(ctx, pods)
 }
 
-// OnVirtual returns the endpoints that are on virtual nodes. Where nodes are the backends, these Pods are backends too, by their network
-// interfaces (buildClusterBackends and buildLocalBackends in pkg/controller/service/clbv1/vgroups.go). It needs ListNodes.
+// OnVirtual returns the endpoints on virtual nodes, whose Pods are backends by their network interfaces even where nodes are
+// (buildClusterBackends and buildLocalBackends in clbv1/vgroups.go). It needs ListNodes.
 func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
 	if len(list) == 0 {
 		return nil, nil

@@ -42,8 +42,8 @@ type VPC struct {
 	Pods []string                 // IDs of those for Pods, and perhaps for nodes too
 }
 
-// VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of its detail and of its default node pool. One that serves
-// Pods counts if nodes are in it too, since nodes and Pods often share vSwitches with Terway.
+// VPC reads the vSwitches of the cluster's VPC. The cluster's own are those of its detail and default node pool. One that serves Pods counts
+// if nodes are in it too, as often with Terway.
 func (c *View) VPC(ctx context.Context) (VPC, error) {
 	var pools []cloud.NodePool
 	var beside errgroup.Group
@@ -82,8 +82,8 @@ func (c *View) VPC(ctx context.Context) (VPC, error) {
 	return v, nil
 }
 
-// VSwitchesOf returns the IDs of the vSwitches of the Service's load balancer, and of those in annotations that still count: for a new load
-// balancer (lb is nil), and for further zones of an NLB.
+// VSwitchesOf returns the IDs of the vSwitches of the Service's load balancer, and of those in annotations that still count: all for a new
+// one (lb is nil), and those for further zones of an NLB.
 func VSwitchesOf(svc *corev1.Service, lb *Instance) []string {
 	var ids []string
 	switch {
@@ -136,8 +136,7 @@ func (v VPC) LacksAll(short string, ids []string) say.Text {
 	return say.F("The annotation %s names vSwitches that the cluster's VPC %s does not have: %s.", short, v.ID, say.List(quoted, 5))
 }
 
-// LacksDefault says that the VPC lacks the vSwitch that the controller uses for a Service that names none, or that the controller has no
-// such vSwitch, depending on its message.
+// LacksDefault says, depending on the controller's message, that the VPC lacks the controller's default vSwitch, or that the controller has none.
 func (v VPC) LacksDefault(message string) say.Text {
 	text := say.F("The Service names no vSwitch, and the controller's default vSwitch does not exist.")
 	if noDefault(message) {
@@ -155,8 +154,7 @@ func UntilDefault(message string) say.Text {
 	return text.And("Until it is corrected, other new Services fail in the same way.")
 }
 
-// noDefault reports whether, according to the message, the configuration names no vSwitch that the controller can read (RandomVswitchID in
-// pkg/controller/service/clbv1/loadbalancer.go, from v2.13.0 on).
+// noDefault reports whether the controller's configuration names no readable vSwitch (RandomVswitchID in clbv1/loadbalancer.go, since v2.13.0).
 func noDefault(message string) bool { return strings.Contains(message, "no vswitches found") }
 
 // HasAll reports whether the VPC has all vSwitches with these IDs.
@@ -239,8 +237,7 @@ func (v VPC) OwnZones() []string {
 	return slices.Compact(zones)
 }
 
-// MeantZone returns the zone that a CLB's missing vSwitch was for: the one that the Service asks for, or the only one with vSwitches of the
-// cluster; empty if unknown. The ID of a vSwitch does not show its zone.
+// MeantZone returns the zone that a CLB's missing vSwitch was for: the one that the Service asks for, or the cluster's only one, or "".
 func (v VPC) MeantZone(svc *corev1.Service) string {
 	zone, _ := Annotation(svc, MasterZone)
 	if own := v.OwnZones(); zone == "" && len(own) == 1 {

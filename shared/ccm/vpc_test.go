@@ -31,7 +31,6 @@ func TestVSwitchesOf(t *testing.T) {
 	}
 }
 
-// The first vSwitch of a zone counts.
 func TestZonePairs(t *testing.T) {
 	got := ccm.ZonePairs([]cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "h"}, {ID: "vsw-c", Zone: "i"}})
 	if want := []string{"h:vsw-a", "i:vsw-c"}; !slices.Equal(got, want) {
@@ -39,7 +38,6 @@ func TestZonePairs(t *testing.T) {
 	}
 }
 
-// Parts of a zone map that cannot be names of zones are left out.
 func TestZoneNames(t *testing.T) {
 	got := ccm.ZoneNames("i:vsw-b,h:vsw-a,i:vsw-c,:vsw-d," + strings.Repeat("z", 65) + ":vsw-e")
 	if want := []string{"h", "i"}; !slices.Equal(got, want) {

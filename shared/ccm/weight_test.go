@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// Three nodes with 1, 2 and 3 Pods, by generation of the controller.
 func TestNodeWeight(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string][]int{
@@ -39,7 +38,6 @@ func TestNodeWeight(t *testing.T) {
 	}
 }
 
-// The weight that a Service gives is divided by Pods, if the groups are the user's.
 func TestLocalWeight(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"id": "lb-1", "vgroup-port": "rsp-1:80"}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Short names of the annotations that say where a load balancer is created. Once it exists, only the one for NLBs has an effect.
+// The annotations that say where a load balancer is created. Once it exists, only the one for NLBs has an effect.
 const (
 	VSwitchID  = "vswitch-id"
 	MasterZone = "master-zoneid"
@@ -37,7 +37,7 @@ func Zones(value string) (zones []Zone, whole bool) {
 	return zones, whole
 }
 
-// ZoneNames returns the names of the zones in a zone map, sorted and each once, without any that is too long.
+// ZoneNames returns the sorted names of the zones in a zone map, without any that is too long.
 func ZoneNames(value string) []string {
 	var names []string
 	zones, _ := Zones(value)
@@ -75,7 +75,6 @@ func AskedVSwitches(svc *corev1.Service) (ids []string, whole bool) {
 	return ids, whole || !ok
 }
 
-// longestID is how many bytes an ID or the name of a zone can have.
 const longestID = 64
 
 // CutID returns at most 64 bytes of an ID from outside: real IDs are not longer.

@@ -1,15 +1,12 @@
 // Package chat sends cards with buttons to chat groups and receives the clicks. It knows nothing about the subject of the cards.
 //
-// An [App] is an organization's app on a platform. It connects to the platform and receives clicks on that connection, so it needs
-// no public address. Input comes from the platform's clients: the platform guarantees only who clicked, and everything else may be
-// forged. Begin with [App] and [Config].
+// An [App] is an organization's app on a platform. It receives clicks on a connection that it opens, so it needs no public address. The
+// platform guarantees only who clicked; everything else may be forged. Begin with [App] and [Config].
 //
-// # Why not the platforms' own SDK
-//
-// DingTalk's SDK (dingtalk-stream-sdk-go v0.9.1) logs the app's secret at debug level and the ticket of each connection at all levels, to
-// one logger for the whole process, and doesn't report when it is connected. Feishu's (oapi-sdk-go v3.12.0) contains the calls of all
-// products, and github.com/gogo/protobuf, which is unmaintained. Both APIs need little: a call for the address, frames of JSON or protocol
-// buffers, and three calls for cards. The websocket is github.com/gorilla/websocket, on which client-go depends anyway.
+// The platforms' SDKs are not used. DingTalk's (dingtalk-stream-sdk-go v0.9.1) logs the app's secret at debug level and each connection's
+// ticket at all levels, and doesn't report when it is connected. Feishu's (oapi-sdk-go v3.12.0) contains the calls of all products, and the
+// unmaintained github.com/gogo/protobuf. Both APIs need little: a call for the address, frames of JSON or protocol buffers, and three calls
+// for cards. client-go depends on github.com/gorilla/websocket anyway.
 package chat
 
 import (
@@ -30,7 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// A Card is the content of one chat message. It can be changed later.
+// A Card is the content of a chat message that can be changed later.
 type Card struct {
 	Title   string
 	Text    string   // Markdown
@@ -44,7 +41,7 @@ type Card struct {
 // A Button is a button of a card.
 type Button string
 
-// Buttons.
+// The buttons of cards.
 const (
 	Approve Button = "approve"
 	Reject  Button = "reject"
@@ -110,8 +107,7 @@ const (
 	longestWait = time.Hour // longest delay that a platform may ask for
 )
 
-// Post sends a body and returns the answer if its status is good. Its error is an [Error] without the address or a secret. It
-// follows no redirects: they would carry what is signed for one place to another.
+// Post sends a body and returns a good answer. Its [Error] has no address or secret. It follows no redirects, which would carry a signature along.
 func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, method, address string, header http.Header,
 	body []byte) ([]byte, error) {
 	fail := &Error{Doing: doing}
@@ -145,7 +141,7 @@ func Post(ctx context.Context, wire http.RoundTripper, now time.Time, doing, met
 	return nil, fail
 }
 
-// call sends a value as JSON and decodes a good answer into another one; failed decodes an answer with an error status.
+// call sends a value as JSON and decodes a good answer; failed decodes an answer with an error status.
 func (c Config) call(ctx context.Context, doing, method, address string, header http.Header, body, into any, failed func([]byte, *Error)) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -167,7 +163,7 @@ func (c Config) call(ctx context.Context, doing, method, address string, header 
 	return nil
 }
 
-// bare returns the error without the URL that Go's client puts before it, which may contain a ticket.
+// bare removes the URL that Go's client puts before an error, because it may contain a ticket.
 func bare(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -175,10 +171,8 @@ func bare(err error) error {
 	return err
 }
 
-// quote quotes a platform's text for an error.
 func quote(text string) string { return fmt.Sprintf("%q", event.Line(text, 200)) }
 
-// A token authenticates calls until it expires.
 type token struct {
 	mu    sync.Mutex
 	value string
@@ -203,7 +197,7 @@ func (t *token) get(now time.Time, fetch login) (string, error) {
 	return value, nil
 }
 
-// use makes a call with the token. If the error's code says that the token is invalid, it is replaced once.
+// use makes a call with the token, which it replaces once if the error's code says that it is invalid.
 func (t *token) use(now time.Time, fetch login, call func(value string) error, stale func(code string) bool) error {
 	for try := 0; ; try++ {
 		value, err := t.get(now, fetch)
@@ -218,7 +212,6 @@ func (t *token) use(now time.Time, fetch login, call func(value string) error, s
 	}
 }
 
-// drop forgets a token that the platform refuses.
 func (t *token) drop(value string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

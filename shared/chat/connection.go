@@ -25,16 +25,14 @@ const (
 	pinged    = 50 * time.Second // interval of our pings
 )
 
-// A link is one connection to a platform.
 type link struct {
 	*websocket.Conn
 	mu sync.Mutex // guards writes
 }
 
-// errMove says that the platform wants this connection replaced.
 var errMove = errors.New("the platform ends the connection")
 
-// dial connects to an address from the platform. Its query contains a secret.
+// dial connects to an address from the platform, whose query contains a secret.
 func dial(ctx context.Context, address *url.URL) (*link, error) {
 	if address.Scheme != "wss" && !(address.Scheme == "ws" && net.ParseIP(address.Hostname()).IsLoopback()) {
 		return nil, fmt.Errorf("the platform names an address that does not begin with wss://")
@@ -61,8 +59,7 @@ func (l *link) send(kind int, data []byte) error {
 	return l.WriteMessage(kind, data)
 }
 
-// serve reads frames until ctx or the connection ends, and returns why it ended. It calls take for each frame, concurrently, and
-// ping at intervals.
+// serve reads frames until ctx or the connection ends, and returns why it ended. It calls take for each frame concurrently.
 func (l *link) serve(ctx context.Context, every time.Duration, ping func() error, take func(kind int, data []byte) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var wait sync.WaitGroup
@@ -72,9 +69,9 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 		<-ctx.Done()
 		_ = l.Close()
 	})
-	heard := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
-	heard()
-	l.SetPongHandler(func(string) error { heard(); return nil })
+	alive := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
+	alive()
+	l.SetPongHandler(func(string) error { alive(); return nil })
 	wait.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -98,7 +95,7 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 			}
 			return err
 		}
-		heard()
+		alive()
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
@@ -113,7 +110,6 @@ func (l *link) serve(ctx context.Context, every time.Duration, ping func() error
 	}
 }
 
-// keep connects and serves until ctx ends, reconnecting each time.
 func (c Config) keep(ctx context.Context, connect func(context.Context) error) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
@@ -130,7 +126,7 @@ func (c Config) keep(ctx context.Context, connect func(context.Context) error) {
 			continue
 		}
 		wait := retry.Spread(backoff.Step())
-		c.Log.Warn("clicks in the chat are not heard now", "error", event.Redact(err.Error()), "again", wait.String())
+		c.Log.Warn("not listening for clicks in the chat", "error", event.Redact(err.Error()), "again", wait.String())
 		retry.Sleep(ctx, wait)
 	}
 }

@@ -15,23 +15,21 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// dingtalk is an organization's app at DingTalk, with a robot. It connects by Stream mode
-// (https://open.dingtalk.com/document/orgapp/stream) and sends interactive cards
-// (https://open.dingtalk.com/document/orgapp/create-and-deliver-cards). Their template is made by hand in DingTalk's card
-// platform. It shows these variables, all of them texts:
+// dingtalk is an organization's app at DingTalk, with a robot. It connects by Stream mode (https://open.dingtalk.com/document/orgapp/stream)
+// and sends interactive cards (https://open.dingtalk.com/document/orgapp/create-and-deliver-cards). Their template, made by hand in
+// DingTalk's card platform, shows these variables, all of them texts:
 //
 //   - title, text and said; text and said are Markdown;
 //   - approve, reject and mute: "true" if the button is visible;
 //   - approveLabel, rejectLabel and muteLabel: labels of the buttons, unless the template has its own;
 //   - over: "true" when everything has ended;
-//   - value, which each button sends back: its request has the parameters button (approve, reject or mute)
-//     and value (the variable).
+//   - value, which each button returns: its request has the parameters button (approve, reject or mute) and value (the variable).
 type dingtalk struct {
 	Config
 	token token
 }
 
-// DingTalk returns an app of DingTalk. It doesn't connect yet.
+// DingTalk returns an app of DingTalk without connecting.
 func DingTalk(c Config) App {
 	if c.URL == "" {
 		c.URL = "https://api.dingtalk.com"
@@ -43,7 +41,7 @@ func DingTalk(c Config) App {
 // dingClicks is the topic of clicks on cards (https://github.com/open-dingtalk/dingtalk-stream-sdk-go/blob/v0.9.1/payload/utils.go).
 const dingClicks = "/v1.0/card/instances/callback"
 
-// call calls DingTalk's API with the app's token. A token that DingTalk refuses is replaced once.
+// call calls DingTalk's API and replaces a refused token once.
 func (d *dingtalk) call(ctx context.Context, doing, method, path string, body, into any) error {
 	return d.token.use(d.Now(), func() (string, time.Duration, error) { return d.login(ctx) }, func(value string) error {
 		return d.Config.call(ctx, doing, method, d.URL+path, http.Header{"X-Acs-Dingtalk-Access-Token": {value}}, body, into, dingFailed)
@@ -82,7 +80,6 @@ func (d *dingtalk) login(ctx context.Context) (string, time.Duration, error) {
 	return answer.AccessToken, time.Duration(answer.ExpireIn) * time.Second, err
 }
 
-// A dingCard holds the variables of a card.
 type dingCard struct {
 	Params map[string]string `json:"cardParamMap"`
 }
@@ -96,8 +93,7 @@ func dingCardOf(c Card) dingCard {
 	}}
 }
 
-// Send creates a card and delivers it to the group. Each try uses a new ID: whether DingTalk accepts one twice is not documented,
-// and a duplicate card is better than none.
+// Send delivers a new card to the group. Each try has a new ID: it is undocumented whether one may be used twice, and a duplicate is better than none.
 func (d *dingtalk) Send(ctx context.Context, key string, c Card) (string, error) {
 	const doing = "send a card to DingTalk"
 	id := key + "-" + strconv.FormatInt(d.Now().UnixMilli(), 36)
@@ -153,7 +149,6 @@ type dingFrame struct {
 	Data    string            `json:"data"`
 }
 
-// A dingAnswer is the answer to a frame.
 type dingAnswer struct {
 	Code    int               `json:"code"`
 	Headers map[string]string `json:"headers"`
@@ -161,14 +156,13 @@ type dingAnswer struct {
 	Data    string            `json:"data"`
 }
 
-// Hear connects by Stream mode.
 func (d *dingtalk) Hear(ctx context.Context, take func(context.Context, Click) Reply) {
 	d.keep(ctx, func(ctx context.Context) error {
 		l, err := d.connect(ctx)
 		if err != nil {
 			return err
 		}
-		d.Log.Info("clicks in DingTalk are heard")
+		d.Log.Info("listening for clicks in DingTalk")
 		ping := func() error { return l.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeIn)) }
 		return l.serve(ctx, pinged, ping, func(kind int, data []byte) error {
 			var f dingFrame
@@ -203,7 +197,6 @@ func (d *dingtalk) Hear(ctx context.Context, take func(context.Context, Click) R
 	})
 }
 
-// connect asks for the address and connects to it.
 func (d *dingtalk) connect(ctx context.Context) (*link, error) {
 	secret, err := d.Secret()
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// hears runs an app until the test ends, and returns the clicks that it receives.
 func hears(t *testing.T, app chat.App) <-chan chat.Click {
 	clicks := make(chan chat.Click, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -44,7 +43,7 @@ func dingTalk(t *testing.T, change func(*chat.Config)) (*simulated.DingTalk, cha
 
 var labels = map[chat.Button]string{chat.Approve: "Approve", chat.Mute: "Mute for a day"}
 
-// Cards are sent, changed and clicked, even if tokens expire and connections break meanwhile.
+// Cards are sent, changed and clicked even if tokens expire and connections break.
 func TestDingTalk(t *testing.T) {
 	d, app, log := dingTalk(t, nil)
 	clicks := hears(t, app)
@@ -107,7 +106,6 @@ func TestDingTalk(t *testing.T) {
 	}
 }
 
-// Errors say whether a retry can help, and contain no secret.
 func TestDingTalkErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*chat.Config)

@@ -26,7 +26,7 @@ type feishu struct {
 	token token
 }
 
-// Feishu returns an app of Feishu. It doesn't connect yet.
+// Feishu returns an app of Feishu without connecting.
 func Feishu(c Config) App {
 	if c.URL == "" {
 		c.URL = "https://open.feishu.cn"
@@ -42,7 +42,6 @@ var feishuBusy = map[int]bool{1: true, 99991400: true, 11232: true, 230020: true
 // feishuTokens are the codes for an invalid token (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/core/constants.go).
 var feishuTokens = []string{"99991663", "99991664", "99991671"}
 
-// A feishuAnswer holds the fields common to all answers.
 type feishuAnswer struct {
 	Code int
 	Msg  string
@@ -52,7 +51,6 @@ type feishuAnswer struct {
 	Expire            int64
 }
 
-// failed returns the error in an answer of Feishu, or nil.
 func (a feishuAnswer) failed(doing string) error {
 	if a.Code == 0 {
 		return nil
@@ -60,7 +58,7 @@ func (a feishuAnswer) failed(doing string) error {
 	return &Error{Doing: doing, Code: strconv.Itoa(a.Code), Refused: !feishuBusy[a.Code], Err: fmt.Errorf("code %d: %s", a.Code, quote(a.Msg))}
 }
 
-// post calls Feishu. It treats every code but 0 as an error, whatever the status.
+// post calls Feishu. Every code but 0 is an error, whatever the status.
 func (f *feishu) post(ctx context.Context, doing, method, path string, header http.Header, body any) (feishuAnswer, error) {
 	var answer feishuAnswer
 	err := f.Config.call(ctx, doing, method, f.URL+path, header, body, &answer, func(said []byte, fail *Error) {
@@ -76,7 +74,7 @@ func (f *feishu) post(ctx context.Context, doing, method, path string, header ht
 	return answer, err
 }
 
-// call calls Feishu's API with the app's token. A token that Feishu refuses is replaced once.
+// call calls Feishu's API and replaces a refused token once.
 func (f *feishu) call(ctx context.Context, doing, method, path string, body, into any) error {
 	return f.token.use(f.Now(), func() (string, time.Duration, error) { return f.login(ctx) }, func(value string) error {
 		answer, err := f.post(ctx, doing, method, path, http.Header{"Authorization": {"Bearer " + value}}, body)
@@ -155,7 +153,6 @@ func (f *feishu) Send(ctx context.Context, key string, c Card) (string, error) {
 	return answer.MessageID, err
 }
 
-// Change replaces a card.
 func (f *feishu) Change(ctx context.Context, id string, c Card) error {
 	content, err := json.Marshal(feishuCard(c))
 	if err != nil {
@@ -165,8 +162,7 @@ func (f *feishu) Change(ctx context.Context, id string, c Card) error {
 		map[string]string{"content": string(content)}, nil)
 }
 
-// A feishuFrame is a frame of the connection, a message of protocol buffers
-// (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/ws/pbbp2.pb.go).
+// A feishuFrame is a frame of the connection, a message of protocol buffers (https://github.com/larksuite/oapi-sdk-go/blob/v3_main/ws/pbbp2.pb.go).
 type feishuFrame struct {
 	seq, log uint64 // fields 1 and 2
 	service  int32  // field 3
@@ -175,7 +171,6 @@ type feishuFrame struct {
 	payload  []byte // field 8
 }
 
-// Methods of frames.
 const (
 	feishuControl = 0
 	feishuData    = 1
@@ -205,7 +200,7 @@ func (f feishuFrame) encode() []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, 8, protowire.BytesType), f.payload)
 }
 
-// fields calls see for each field of a message, with its number or its text.
+// fields calls see for each field of a message, with its number or text.
 func fields(b []byte, see func(n protowire.Number, number uint64, text []byte)) error {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
@@ -261,14 +256,13 @@ func decodeFeishu(b []byte) (feishuFrame, error) {
 	return f, errors.Join(err, inner)
 }
 
-// Hear opens a long connection.
 func (f *feishu) Hear(ctx context.Context, take func(context.Context, Click) Reply) {
 	f.keep(ctx, func(ctx context.Context) error {
 		l, service, every, err := f.connect(ctx)
 		if err != nil {
 			return err
 		}
-		f.Log.Info("clicks in Feishu are heard")
+		f.Log.Info("listening for clicks in Feishu")
 		ping := func() error {
 			return l.send(websocket.BinaryMessage, feishuFrame{service: service, method: feishuControl, headers: [][2]string{{"type", "ping"}}}.encode())
 		}
@@ -300,7 +294,7 @@ func (f *feishu) Hear(ctx context.Context, take func(context.Context, Click) Rep
 	})
 }
 
-// connect asks for the address and connects to it. It also returns the service ID for pings and their interval.
+// connect asks for the address and connects to it. It also returns the service ID and interval of pings.
 func (f *feishu) connect(ctx context.Context) (l *link, service int32, every time.Duration, err error) {
 	secret, err := f.Secret()
 	if err != nil {
@@ -332,7 +326,6 @@ func (f *feishu) connect(ctx context.Context) (l *link, service int32, every tim
 	return l, int32(id), every, err
 }
 
-// parts collects events split over several frames.
 type parts struct {
 	mu sync.Mutex
 	of map[string][][]byte
@@ -374,8 +367,8 @@ func (p *parts) add(f feishuFrame) ([]byte, bool) {
 	return whole, true
 }
 
-// clicked handles a click (https://open.feishu.cn/document/feishu-cards/card-callback-communication) and returns the answer: the
-// present card and a line for the person. Feishu waits three seconds.
+// clicked handles a click (https://open.feishu.cn/document/feishu-cards/card-callback-communication) and returns the present card and a line
+// for the person. Feishu waits three seconds.
 func (f *feishu) clicked(ctx context.Context, frame feishuFrame, payload []byte, take func(context.Context, Click) Reply) ([]byte, error) {
 	var said struct {
 		Header struct {

@@ -23,7 +23,7 @@ func feishu(t *testing.T, change func(*chat.Config)) (*simulated.Feishu, chat.Ap
 	return f, chat.Feishu(c), log
 }
 
-// Cards are sent, changed and clicked, even if tokens expire and connections break meanwhile.
+// Cards are sent, changed and clicked even if tokens expire and connections break.
 func TestFeishu(t *testing.T) {
 	f, app, log := feishu(t, nil)
 	clicks := hears(t, app)
@@ -67,7 +67,6 @@ func TestFeishu(t *testing.T) {
 			t.Errorf("%s is answered with %d", event, code)
 		}
 	}
-	// Our cards are in our group only.
 	if code, _ := f.Event(`{"header":{"event_type":"card.action.trigger","app_id":"cli_app1"},"event":{"context":{"open_message_id":"om_1",` +
 		`"open_chat_id":"oc_other"}}}`); code != 200 {
 		t.Errorf("it is answered with %d", code)
@@ -89,7 +88,6 @@ func TestFeishu(t *testing.T) {
 	}
 }
 
-// Errors say whether a retry can help, and contain no secret.
 func TestFeishuErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(*chat.Config)

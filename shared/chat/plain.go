@@ -7,11 +7,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Plain returns a text without line breaks and without anything that a chat shows as a link, mention, code or address. Names such
-// as example.com stay unchanged.
-//
-// People paste commands from it. Therefore no character becomes a quote, here or in the chat, which may render an HTML character
-// reference, and no shell metacharacter turns into another one.
+// Plain returns a text without line breaks and without anything that a chat shows as a link, mention, code or address. Names such as
+// example.com stay. People paste commands from it: no character becomes a quote, even in a chat that renders HTML character references, and
+// no shell metacharacter turns into another.
 func Plain(s string) string {
 	var out strings.Builder
 	for i, r := range s {
@@ -39,5 +37,4 @@ func Plain(s string) string {
 	return out.String()
 }
 
-// reference matches the beginning of an HTML character reference.
 var reference = regex.New(`^&(?:#|[A-Za-z][A-Za-z0-9]*;)`)

@@ -60,8 +60,7 @@ func DingSign(secret, timestamp string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Send posts a message to an address, signed with a secret if that is not empty, which only a robot of DingTalk supports. Its
-// error is an [Error].
+// Send posts a message to an address, signed with a secret if it is not empty, which only DingTalk's robots support. Its error is an [Error].
 func (r Robot) Send(ctx context.Context, wire http.RoundTripper, now time.Time, to *url.URL, secret, title, text string) error {
 	u, q := *to, to.Query()
 	if secret != "" {

@@ -27,8 +27,7 @@ func (a Amount) String() string {
 	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
 }
 
-// UnmarshalJSON reads a number, also in quotes and with thousands separators, as the billing API writes it: "1,234.56". It rounds down to
-// hundredths, because an amount must not look higher than it is.
+// UnmarshalJSON reads a number as the billing API writes it, such as "1,234.56", rounded down: an amount must not look higher than it is.
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
@@ -77,8 +76,7 @@ func (b Balance) String() string { return b.Currency + " " + b.Available.String(
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/service-faq).
 const Needed Amount = 100_00
 
-// Shortfall returns what the account lacks of Needed, or zero. It is false for a currency other than CNY, because the cloud names no amount
-// in it.
+// Shortfall returns what the account lacks of Needed, or zero. It is false for a currency other than CNY, in which no limit is known.
 func (b Balance) Shortfall() (Amount, bool) {
 	return max(0, Needed-b.Available), b.Currency == "CNY"
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAmounts: the billing API writes amounts as texts with separators.
 func TestAmounts(t *testing.T) {
 	for in, want := range map[string]string{
 		`"1,234.56"`: "1234.56", `"1,234,567.8"`: "1234567.80", `"-1,234.56"`: "-1234.56", `"0.00"`: "0.00", `"-0.10"`: "-0.10", `12.5`: "12.50", `"100"`: "100.00",
@@ -31,7 +30,6 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestShortfall: the shortfall is known only in the currency whose limit is known.
 func TestShortfall(t *testing.T) {
 	for _, tt := range []struct {
 		balance Balance
@@ -58,7 +56,7 @@ func TestBalanceThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestQuotas: numbers come with or without quotes, and in several pages.
+// Numbers come with or without quotes, and in several pages.
 func TestQuotas(t *testing.T) {
 	page := map[string]string{
 		"": `{"RequestId":"R","TotalCount":2,"NextToken":"1","Quotas":[{"ProductCode":"slb","QuotaActionCode":"q_2","QuotaName":"DescribeLoadBalancers",
@@ -89,7 +87,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestAvailable: a pair of zones counts only for the kind that was asked for.
+// A pair of zones counts only for the kind that was asked for.
 func TestAvailable(t *testing.T) {
 	const pair = `{"MasterZoneId":%q,"SlaveZoneId":%q,"SupportResources":{"SupportResource":[{"AddressType":%q,"AddressIPVersion":"ipv4"}]}}`
 	body := fmt.Sprintf(`{"RequestId":"R","AvailableResources":{"AvailableResource":[`+pair+`,`+pair+`,`+pair+`]}}`,

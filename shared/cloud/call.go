@@ -33,13 +33,11 @@ const (
 	tooLate    = "no answer in time"
 )
 
-// pause returns how long to wait after that many failed tries.
 func pause(failed int) time.Duration {
 	step := retry.Pause(200*time.Millisecond, 10*time.Second, uint64(failed))
 	return step/2 + rand.N(step)
 }
 
-// A client makes calls. A Reader and its Writer share it.
 type client struct {
 	Config
 	products map[string]product
@@ -57,7 +55,7 @@ type client struct {
 	dry      bool                      // nothing is written
 }
 
-// easing lowers the rate when the cloud throttles, because it then throttles others of the account, such as the controller, as well.
+// easing lowers the rate when the cloud throttles, which would also hit others of the account, such as the controller.
 type easing struct {
 	mu    sync.Mutex
 	at    map[string]time.Time // when the rate of a product was last halved
@@ -65,9 +63,9 @@ type easing struct {
 }
 
 const (
-	// eases is the least time between two halvings. The cloud counts by the minute, so it refuses for a while however few calls are made.
+	// eases is the least time between two halvings: the cloud counts by the minute, so it refuses for a while however few calls are made.
 	eases = 30 * time.Second
-	// enough is how long a product may refuse all calls before the read gives up as early as others.
+	// enough is how long a product may refuse all calls before a read gives up early.
 	enough = 90 * time.Second
 )
 
@@ -86,7 +84,6 @@ func (e *easing) refused(product string, limit *rate.Limiter, now time.Time) boo
 	return now.Sub(e.since[product]) < enough
 }
 
-// answered records that a product accepts calls.
 func (e *easing) answered(product string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,8 +109,7 @@ type call[T any] struct {
 	afresh  bool          // bypass the memory
 }
 
-// An asking is a call whose answer has no type. The code that makes calls is then compiled once instead of once per answer, which costs
-// every function program 4 kB per type.
+// An asking is a call whose answer has no type, which saves every function program 4 kB of code per type.
 type asking struct {
 	request func() requests.AcsRequest
 	into    func() any      // a pointer for the answer of the next try
@@ -138,7 +134,7 @@ func (k call[T]) asking() asking {
 	}
 }
 
-// read makes the call, and repeats it where that may help. Callers may share the answer and must not change it.
+// read makes the call, and repeats it where that may help. Callers share the answer and must not change it.
 func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	answer, err := c.read(ctx, k.asking())
 	if err != nil {
@@ -156,7 +152,6 @@ func (c *client) read(ctx context.Context, k asking) (any, error) {
 	}
 }
 
-// most returns how often to try a read that failed with this error.
 func (c *client) most(err *Error) int {
 	if c.easing != nil && err.refused() && c.easing.refused(err.Product, c.limits[err.Product], time.Now()) {
 		return patiently
@@ -175,14 +170,13 @@ func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 	return *answer.is.(*T), nil
 }
 
-// change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes that mean that it does
-// not exist.
+// change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes for a missing object.
 func (c *client) change(ctx context.Context, about string, gone []string, request requests.AcsRequest) error {
 	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, about: about, gone: gone})
 	return err
 }
 
-// orNil converts a nil *Error to a nil error.
+// orNil keeps a nil *Error from becoming a non-nil error.
 func orNil(err *Error) error {
 	if err == nil {
 		return nil
@@ -190,7 +184,7 @@ func orNil(err *Error) error {
 	return err
 }
 
-// sleep waits; if the context would end before that, it reports false at once.
+// sleep waits, or reports false at once if the context would end before that.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false
@@ -198,7 +192,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return retry.Sleep(ctx, d)
 }
 
-// try makes the call once and decodes its answer, or takes an answer from memory.
 func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 	request := k.request()
 	e := &Error{Product: strings.ToLower(request.GetProduct()), Action: request.GetActionName()}
@@ -234,7 +227,6 @@ func (c *client) try(ctx context.Context, k asking) (said, *Error) {
 	return answer, check(answer.is, k.check, e)
 }
 
-// ask makes the call once, and decodes its answer.
 func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest, e *Error) (said, *Error) {
 	if err := c.limits[e.Product].Wait(ctx); err != nil {
 		e = e.ended(ctx, ErrThrottled, codeNotSent, "the limit on our own calls leaves no time for this one")
@@ -253,8 +245,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	if failure == nil {
 		failure = decode(body, request.GetStyle() == requests.RPC, answer, k.check, e)
 	}
-	told := event.NewRead(e.Product+":"+e.Action, began, body, orNil(failure))
-	event.TellAgain(ctx, told)
+	read := event.NewRead(e.Product+":"+e.Action, began, body, orNil(failure))
+	event.TellAgain(ctx, read)
 	if c.Meter != nil {
 		m := Call{Product: e.Product, Action: e.Action, Status: e.Status, Duration: time.Since(began), Date: date}
 		if failure != nil {
@@ -272,11 +264,10 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 	if c.easing != nil {
 		c.easing.answered(e.Product)
 	}
-	return said{answer, told}, nil
+	return said{answer, read}, nil
 }
 
-// exchange signs and sends the request and returns the body of a good answer, and the cloud's time. It fills e, and returns it if the call
-// failed.
+// exchange sends the signed request and returns the body of a good answer and the cloud's time. It fills e, and returns it on failure.
 func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequest, e *Error, gone []string) ([]byte, time.Time, *Error) {
 	trying, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
@@ -329,8 +320,8 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *transport) (err e
 	if c.VPC && p.inVPC != onlyPublic {
 		request.SetDomain(p.vpcHost(t.product, c.Region))
 	}
-	// A span's name would contain the signed address. The proxies are for another type of transport; setting them keeps the SDK from
-	// parsing those of the environment, whose NO_PROXY it takes for regular expressions.
+	// A span's name would contain the signed address. Proxies are set because the SDK would parse those of the environment, and takes NO_PROXY
+	// for regular expressions; t does not use them.
 	s.SetCloseTrace(true)
 	s.SetHttpsProxy("https://unused.invalid")
 	s.SetNoProxy("unused")
@@ -342,7 +333,7 @@ func (c *client) sign(key Key, request requests.AcsRequest, t *transport) (err e
 	return s.DoAction(request, responses.NewCommonResponse())
 }
 
-// ended fills in and returns e, with the given reason, or with the end of the caller's context.
+// ended fills in and returns e, with the given reason or the end of the caller's context.
 func (e *Error) ended(ctx context.Context, kind error, code, message string) *Error {
 	e.kind, e.Code, e.Message = kind, code, message
 	if err := ctx.Err(); err != nil {
@@ -357,8 +348,7 @@ func (e *Error) ended(ctx context.Context, kind error, code, message string) *Er
 	return e
 }
 
-// A transport carries one request on a context to the configured host, and keeps the answer. It is a separate type of http.RoundTripper because
-// the SDK changes transports whose type it knows.
+// A transport carries one request, on its context, to the configured host and keeps the answer. The SDK would change a type that it knows.
 type transport struct {
 	ctx          context.Context
 	base         http.RoundTripper
@@ -384,7 +374,7 @@ func (c *client) transport(ctx context.Context, product string) *transport {
 
 var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
-// RoundTrip sends the request and returns an empty answer instead of the real one, which leaves the SDK nothing to parse.
+// RoundTrip sends the request and returns an empty answer, which leaves the SDK nothing to parse.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(t.ctx)
 	if t.scheme != "" {
@@ -433,7 +423,7 @@ func (t *transport) send(out *http.Request) (status int, body []byte, err error)
 	return answer.StatusCode, body, nil
 }
 
-// signatureOf returns the signature of a request: RPC calls have it in the query, others in a header.
+// signatureOf returns the signature: RPC calls have it in the query, others in a header.
 func signatureOf(r *http.Request) string {
 	if s := r.URL.Query().Get("Signature"); s != "" {
 		return s

@@ -1,19 +1,15 @@
-// Package cloud reads and writes Alibaba Cloud: a few reads and fewer writes, with types that contain only what remedies need.
-// It is the only package that imports alibaba-cloud-sdk-go, and uses it only to sign requests. Begin with New, Reader and
-// Writer.
+// Package cloud reads and writes Alibaba Cloud, with types that contain only what remedies need. It alone imports alibaba-cloud-sdk-go, and
+// only to sign requests. Begin with New, Reader and Writer.
 //
-//   - Each call makes its own SDK client, because one is not safe for several goroutines; connections and rates are shared
-//     below it. The SDK does not parse answers: it panics on a numeric code, reads no errors of the container service,
-//     retries writes, and turns a missing field into a zero. Our transport keeps the answer and gives the SDK an empty one.
-//     ProcessCommonRequest would not help: it is DoAction with another type of request, takes no context, and reads the
-//     whole answer without a limit (sdk/client.go, sdk/responses/response.go of v1.63.107).
-//   - A context ends a call at once, whatever it is doing.
-//   - Unknown is not healthy: an answer that lacks a field on which decisions depend, an empty answer and a list that does
-//     not add up are errors, never zero values.
+//   - Each call makes its own SDK client, which is not safe for several goroutines; connections and rates are shared below it. Our transport
+//     keeps the answer and gives the SDK an empty one, because the SDK panics on a numeric code, reads no errors of the container service,
+//     retries writes, and turns a missing field into a zero. ProcessCommonRequest also takes no context and reads the whole answer without
+//     a limit (sdk/client.go, sdk/responses/response.go of v1.63.107).
+//   - A context ends a call at once.
+//   - Unknown is not healthy: an answer that is empty or lacks a field on which decisions depend, and a list that does not add up, are errors.
 //   - No error text contains an address with its query, a signature, a key or a token.
-//   - Reads are tried up to three times where a retry is known to help, with growing random pauses. Apart from the stream's,
-//     this is the only retry: without it, brief throttling would restart a whole case. Writes are tried once; their callers
-//     read again before they repeat them.
+//   - Reads are tried up to three times where that helps: without it, brief throttling would restart a whole case. Writes are tried once;
+//     their callers read again before they repeat them.
 //
 // Lists contain all pages and are sorted by ID.
 package cloud
@@ -43,15 +39,13 @@ type Config struct {
 	Region string
 	// ClusterID is the ID of the ACK cluster that CS reads. Required.
 	ClusterID string
-	// Endpoint is a host:port that answers for all products instead of the real endpoints, such as a simulator or a proxy. The Host header
-	// still names the product's real endpoint. Empty: the real endpoints.
+	// Endpoint is a host:port for all products, such as a simulator; empty: the real endpoints. The Host header still names the real one.
 	Endpoint string
 	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides them.
 	Hosts map[string]string
 	// Scheme is "HTTPS" or empty, or "HTTP", which is allowed only with a loopback Endpoint because requests carry tokens.
 	Scheme string
-	// Credentials returns the key that signs a call. Nil: the SDK's default chain of environment, files of the aliyun command line and role
-	// of the instance.
+	// Credentials returns the key that signs a call. Nil: DefaultChain.
 	Credentials Credentials
 	// VPC sends calls to the endpoints inside a VPC.
 	VPC bool
@@ -59,7 +53,7 @@ type Config struct {
 	Rate float64
 	// Recall is how long looks (see Look) share an answer, since many Services that fail at once ask the same. 0: they share none.
 	Recall time.Duration
-	// Meter is called for each request, retries included, perhaps by several goroutines at once. It may be nil.
+	// Meter is called for each request, retries included, perhaps concurrently. It may be nil.
 	Meter func(Call)
 }
 
@@ -74,10 +68,8 @@ type Call struct {
 	Date      time.Time     // when the cloud answered, by its clock, in seconds; zero if unknown
 }
 
-// A Reader reads from Alibaba Cloud. A process shares one, since it keeps connections and counts rates; all methods are safe for several
-// goroutines. It gives no access to a [Writer].
-//
-// Each method names the grant of shared/grant that it needs. All errors have the type [*Error].
+// A Reader reads from Alibaba Cloud and gives no access to a [Writer]. A process shares one, since it keeps connections and counts rates;
+// its methods are safe for several goroutines. Each names the grant of shared/grant that it needs, and returns errors of type [*Error].
 type Reader struct {
 	SLB     SLB     // classic load balancers
 	NLB     NLB     // network load balancers
@@ -93,8 +85,7 @@ type Reader struct {
 	client *client
 }
 
-// A Writer writes to Alibaba Cloud. Its methods make one request and never repeat it. If an error is ErrUnavailable, the write may have
-// happened: read before you repeat it.
+// A Writer writes to Alibaba Cloud. It makes each request once. After ErrUnavailable the write may have happened: read before you repeat it.
 type Writer struct {
 	SLB     SLBWriter
 	NLB     NLBWriter
@@ -103,7 +94,7 @@ type Writer struct {
 	Tickets TicketWriter
 }
 
-// OnWrite returns a Writer that calls tell for each request when it is answered or given up. It shares everything else with w.
+// OnWrite returns a Writer that calls tell for each request when it is answered or given up. It shares the rest with w.
 func (w *Writer) OnWrite(tell func(event.Call)) *Writer {
 	return w.with(func(k *client) { k.onWrite = tell })
 }
@@ -113,7 +104,6 @@ func (w *Writer) Dry() *Writer {
 	return w.with(func(k *client) { k.dry = true })
 }
 
-// with returns a Writer over a copy of the client; nil for a nil Writer.
 func (w *Writer) with(change func(*client)) *Writer {
 	if w == nil {
 		return nil
@@ -129,8 +119,7 @@ var (
 	hosts    = regex.New(`^[A-Za-z0-9._:\[\]-]+$`)
 )
 
-// New returns a Reader and a Writer with the same connections and rates. It makes no request. The error has one sentence for each mistake
-// in c.
+// New returns a Reader and a Writer with the same connections and rates, without a request. The error has a sentence for each mistake in c.
 func New(c Config) (*Reader, *Writer, error) {
 	if err := c.validate(); err != nil {
 		return nil, nil, err
@@ -179,16 +168,15 @@ func (c *client) reader() *Reader {
 	}
 }
 
-// Once returns a Reader that makes each request once and returns the same answer to equal requests, however much later. It does not keep
-// errors. It shares everything else with r.
+// Once returns a Reader that makes each request once and reuses its answer, but not an error, for good. It shares the rest with r.
 func (r *Reader) Once() *Reader {
 	k := *r.client
 	k.own = newMemory(0, 0)
 	return k.reader()
 }
 
-// Session returns a Reader like Once, for one of many looks at the cloud. It shares recent answers (Recall of the Config) about the cluster
-// with other looks, and if there are many looks, also the vSwitches of the VPC and a list of all load balancers of the region.
+// Session returns a Reader like Once, for one of many looks. Looks share recent answers about the cluster (see Config.Recall); if there are
+// many, also the vSwitches of the VPC and a list of the region's load balancers.
 func (r *Reader) Session() *Reader {
 	once := r.Once()
 	if r.client.Recall > 0 {
@@ -197,13 +185,11 @@ func (r *Reader) Session() *Reader {
 	return once
 }
 
-// Limited returns a Reader for many calls. It makes at most this many a second to each product, counted separately, and fewer to NLB, which
-// allows 20 a second of each of its lists
-// (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota). When the cloud throttles a
-// call, it halves the rate of that product and retries for more than a minute, unless the product has refused everything for longer: CLB
-// counts most of its reads by the minute, 3,000 of each
-// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota). It shares everything else
-// with r.
+// Limited returns a Reader for many calls: at most this many a second to each product, and fewer to NLB, which allows 20 a second of each of
+// its lists (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-quota). A throttled call
+// halves the product's rate and is retried for more than a minute, unless the product has refused everything for longer: CLB counts most
+// reads by the minute, 3,000 of each
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota). It shares the rest with r.
 func (r *Reader) Limited(perSecond float64) *Reader {
 	k := *r.client
 	k.limits = limits(k.products, perSecond)
@@ -291,8 +277,7 @@ func limiter(perSecond float64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
 }
 
-// connections returns a pool for all products. Idle connections are closed early, because a function that was frozen wakes with dead ones,
-// and a write that fails on one may have happened.
+// connections returns a pool that closes idle ones early: a frozen function wakes with dead ones, and a write that fails on one may have happened.
 func connections() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -307,6 +292,5 @@ func connections() *http.Transport {
 	}
 }
 
-// Credentials returns the key for one call. It is called before each request, so it may return temporary keys and choose them by ctx; it
-// caches what is expensive to get. It must be safe for several goroutines.
+// Credentials returns the key for a call. It is called for each request, concurrently, may choose by ctx, and caches what is expensive to get.
 type Credentials func(ctx context.Context) (Key, error)

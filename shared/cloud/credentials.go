@@ -27,8 +27,7 @@ func Static(k Key) Credentials {
 	return func(context.Context) (Key, error) { return k, nil }
 }
 
-// DefaultChain returns the Credentials used if Config.Credentials is nil: the SDK's chain of places to look for a key, or the role of the
-// service account.
+// DefaultChain returns the SDK's chain of environment, files of the aliyun command line and role of the instance, or the service account's role.
 func DefaultChain() Credentials {
 	return chain(func() func() (Key, error) {
 		var places credentials.CredentialsProvider = credentials.NewDefaultCredentialsProvider()
@@ -49,8 +48,7 @@ func DefaultChain() Credentials {
 	})
 }
 
-// noKey returns the error of a chain that finds no access key. It says how to provide one; in a Pod, how the Pod gets a RAM role. It leaves
-// out the chain's own error, which may quote files and answers with secrets.
+// noKey returns the error of a chain without a key, with the way out. It leaves out the chain's own error, which may quote secrets.
 func noKey() error {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return errors.New("no access key found: this Pod has no RAM role. Install the add-on ack-pod-identity-webhook, label the namespace " +
@@ -61,9 +59,8 @@ func noKey() error {
 		"log in with the aliyun command line, or run where a RAM role is attached")
 }
 
-// roleOfAccount returns the RAM role that the environment names for the token of a service account (RRSA), or "". An access key in the
-// environment takes precedence. If the role cannot be assumed, the chain fails: its next place would be the role of the node, which has
-// other permissions.
+// roleOfAccount returns the RAM role for the token of a service account (RRSA) in the environment, or "". An access key takes precedence. If
+// the role cannot be assumed, the chain fails: its next place would be the node's role, which has other permissions.
 func roleOfAccount() string {
 	if os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_ID") != "" && os.Getenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET") != "" ||
 		os.Getenv("ALIBABA_CLOUD_OIDC_PROVIDER_ARN") == "" || os.Getenv("ALIBABA_CLOUD_OIDC_TOKEN_FILE") == "" {
@@ -107,12 +104,11 @@ func ofSTS(err error) string {
 	return event.Line(text, mostOfSTS)
 }
 
-// mostOfSTS is the length in bytes to which an answer of STS is cut.
+// mostOfSTS is the longest answer of STS in an error, in bytes.
 const mostOfSTS = 400
 
-// chain returns Credentials that are safe for several goroutines and return when their context ends. The SDK's chain does neither, and
-// stays with a place that has failed. So one goroutine at a time uses it while the others wait, and open makes a new chain after a failure.
-// The error says why a role could not be assumed, or how to provide a key.
+// chain returns Credentials that are safe for several goroutines and return when their context ends. The SDK's chain does neither, and stays
+// with a place that has failed: one goroutine at a time uses it, and open makes a new chain after a failure.
 func chain(open func() func() (Key, error)) Credentials {
 	var mu sync.Mutex
 	var ask func() (Key, error)

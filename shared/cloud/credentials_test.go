@@ -54,7 +54,6 @@ func TestChainHangs(t *testing.T) {
 	}
 }
 
-// In a Pod, a missing key means a missing role.
 func TestNone(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	if err := noKey(); !strings.Contains(err.Error(), "this Pod has no RAM role") || strings.Contains(err.Error(), "log in") {
@@ -62,7 +61,6 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// The error for a role that could not be assumed contains the answer of STS, and no secret.
 func TestRole(t *testing.T) {
 	for name, value := range map[string]string{
 		"ALIBABA_CLOUD_ACCESS_KEY_ID": "", "ALIBABA_CLOUD_ROLE_ARN": "acs:ram::1:role/up", "ALIBABA_CLOUD_OIDC_PROVIDER_ARN": "p",

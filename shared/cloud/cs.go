@@ -108,7 +108,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 	}, nil
 }
 
-// apiServer returns the address of the API server within the VPC, from the endpoints, a JSON object in a string; empty if missing.
+// apiServer returns the API server's address within the VPC from the endpoints, a JSON object in a string; empty if missing.
 func apiServer(endpoints string) string {
 	var of struct {
 		Intranet string `json:"intranet_api_server_endpoint"`
@@ -128,7 +128,6 @@ func sortedIDs(ids []string) []string {
 	return slices.Compact(ids)
 }
 
-// metadata is the part of a cluster's meta_data, a string, that is used here.
 type metadata struct {
 	Addons []struct {
 		Name   text `json:"name"`
@@ -152,7 +151,7 @@ func (m metadata) network() string {
 	return found
 }
 
-// podVSwitches returns the vSwitches for Pods: those that the cluster names, and those in the configuration of the Terway add-on.
+// podVSwitches returns the vSwitches for Pods that the cluster names, and those in the configuration of the Terway add-on.
 func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
 	var ids []string
 	for _, n := range named {
@@ -204,8 +203,7 @@ func idsIn(raw json.RawMessage) ([]string, error) {
 	return ids, nil
 }
 
-// NodePools returns the node pools of the cluster. The error is ErrNotFound if the account has no such cluster. It needs
-// grant.DescribeClusterNodePools.
+// NodePools returns the node pools of the cluster, or ErrNotFound without such a cluster. It needs grant.DescribeClusterNodePools.
 func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	type pool struct {
 		Info struct {
@@ -252,8 +250,7 @@ func (s CS) NodePools(ctx context.Context) ([]NodePool, error) {
 	return sorted(list, func(p NodePool) string { return p.ID }), nil
 }
 
-// Addons returns the versions of the installed add-ons, by name. The error is ErrNotFound if the account has no such cluster. It needs
-// grant.DescribeClusterAddons.
+// Addons returns the versions of the installed add-ons by name, or ErrNotFound without such a cluster. It needs grant.DescribeClusterAddons.
 func (s CS) Addons(ctx context.Context) (map[string]string, error) {
 	type addon struct {
 		Version text `json:"version"`
@@ -287,8 +284,8 @@ func (s CS) Addons(ctx context.Context) (map[string]string, error) {
 	return installed(list), nil
 }
 
-// AddonConfig returns the configuration of an add-on of the cluster, usually JSON, or "". The error is ErrNotFound if the cluster has no
-// such add-on. It needs grant.GetClusterAddon
+// AddonConfig returns the configuration of an add-on, usually JSON, or "", or ErrNotFound without such an add-on. It needs
+// grant.GetClusterAddon
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-getclusteraddoninstance).
 func (s CS) AddonConfig(ctx context.Context, name string) (string, error) {
 	type answer struct {
@@ -313,19 +310,19 @@ func (s CS) AddonConfig(ctx context.Context, name string) (string, error) {
 	return string(a.Config), err
 }
 
-// An addonRequest reads an add-on's present state: the SDK's package is older than this call.
+// An addonRequest exists because the SDK's package is older than this call.
 type addonRequest struct {
 	*requests.RoaRequest
 	ClusterID string `position:"Path" name:"ClusterId"`
 	Addon     string `position:"Path" name:"InstanceName"`
 }
 
-// atOnce is the number of objects in one call: their names are part of its URL.
+// atOnce is the most objects in one call: their names are part of its URL.
 const atOnce = 50
 
 // DeleteProtection reports, by name, whether ACK refuses to delete Services of a namespace, or namespaces if namespace is empty. Objects
-// that the answer lacks are missing. The component for security policies stores and enforces the protection. The error is ErrNotFound if
-// the account has no such cluster. It needs grant.DescribeDeleteProtection
+// that the answer lacks are missing. The component for security policies enforces the protection. The error is ErrNotFound without such a
+// cluster. It needs grant.DescribeDeleteProtection
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection).
 func (s CS) DeleteProtection(ctx context.Context, namespace string, names []string) (map[string]bool, error) {
 	type answer struct {
@@ -369,7 +366,7 @@ func (s CS) DeleteProtection(ctx context.Context, namespace string, names []stri
 	return out, nil
 }
 
-// A protectionRequest reads ACK's own deletion protection: the SDK's package is older than this call.
+// A protectionRequest exists because the SDK's package is older than this call.
 type protectionRequest struct {
 	*requests.RoaRequest
 	ClusterID string `position:"Path" name:"ClusterId"`
@@ -378,8 +375,7 @@ type protectionRequest struct {
 	Resources string `position:"Query" name:"resources"`
 }
 
-// MasterRole returns the name of the RAM role of the control plane nodes of a dedicated cluster. The error is ErrNotFound if the cluster
-// does not exist, or has no such role because it is managed. It needs grant.DescribeClusterResources.
+// MasterRole returns the RAM role of a dedicated cluster's control plane, or ErrNotFound, also if managed. It needs grant.DescribeClusterResources.
 func (s CS) MasterRole(ctx context.Context) (string, error) {
 	const action = "DescribeClusterResources"
 	list, err := read(ctx, s.c, call[[]wireResource]{
@@ -431,8 +427,7 @@ type wireResource struct {
 	Info text `json:"resource_info"` // a name in the template, or JSON
 }
 
-// masterRole returns the role's name if the resource is the role of the control plane nodes. A cluster also lists the role of its workers;
-// the name KubernetesMasterRole-…, of the role or of the resource in the template, tells them apart.
+// masterRole returns the role's name if it is the control plane's: that role, or its resource in the template, is named KubernetesMasterRole-….
 func (r wireResource) masterRole() string {
 	kind := strings.ToLower(string(r.Type))
 	if !strings.Contains(kind, "ram") || !strings.HasSuffix(kind, "role") {

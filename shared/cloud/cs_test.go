@@ -2,7 +2,6 @@ package cloud
 
 import "testing"
 
-// The API server's address is in an object within a string. Unreadable text yields none.
 func TestAPIServer(t *testing.T) {
 	t.Parallel()
 	for endpoints, want := range map[string]string{

@@ -37,7 +37,6 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// number is an integer that knows whether it was present.
 type number struct {
 	n  int64
 	ok bool
@@ -47,7 +46,7 @@ type number struct {
 func (n *number) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	if t == "" {
 		return nil
@@ -84,7 +83,6 @@ func (o *on) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// when parses a time of the API; zero if it is not a time.
 func when(t text) time.Time {
 	at, err := time.Parse(time.RFC3339, string(t))
 	if err != nil {
@@ -97,8 +95,7 @@ func lack(format string, args ...any) error {
 	return fmt.Errorf("the answer lacks "+format, args...)
 }
 
-// decode reads a good answer into a pointer, and checks it. An RPC answer must have a request ID: without one it does not come from the
-// API.
+// decode reads a good answer into a pointer, and checks it. An RPC answer without a request ID does not come from the API.
 func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *Error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return e.bad(errors.New("the answer is empty"))
@@ -125,16 +122,14 @@ func check(answer any, wrong func(any) error, e *Error) *Error {
 	return nil
 }
 
-// bad fills in and returns e for a good answer with wrong contents.
 func (e *Error) bad(err error) *Error {
 	e.kind, e.Code, e.Message = ErrUnavailable, codeBadAnswer, redactor{}.clean(err.Error())
 	return e
 }
 
-// none is the answer to a write that contains nothing else.
 type none struct{}
 
-// absent returns the error for a call with an empty argument, which some actions take for everything.
+// absent returns the error for an empty argument, which some actions take for everything.
 func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
 }
@@ -152,8 +147,8 @@ func strs(list []text) []string {
 	return out
 }
 
-// settings returns all scalars and lists of scalars of a JSON object, except the names in own, and those of the object within it named
-// within. A list becomes one value with commas. Null and empty values are left out.
+// settings returns the scalars and lists of scalars of a JSON object and of the object named within in it, except the names in own. A list
+// becomes one value with commas. Null and empty values are left out.
 func settings(object []byte, within string, own ...string) (map[string]string, error) {
 	var all, more map[string]json.RawMessage
 	if err := json.Unmarshal(object, &all); err != nil {

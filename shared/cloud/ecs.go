@@ -24,8 +24,7 @@ type Interface struct {
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describenetworkinterfaces
 const ipsAtOnce = 100
 
-// Interfaces returns the network interfaces of the VPC with this ID that have one of these addresses: private IPv4 or IPv6. An address
-// without an interface is not an error. It needs grant.DescribeNetworkInterfaces.
+// Interfaces returns the network interfaces of a VPC with one of these private IPv4 or IPv6 addresses, if any. It needs grant.DescribeNetworkInterfaces.
 func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Interface, error) {
 	const action = "DescribeNetworkInterfaces"
 	switch {
@@ -51,7 +50,7 @@ func (e ECS) Interfaces(ctx context.Context, vpcID string, ips []string) ([]Inte
 		NextToken            text
 		NetworkInterfaceSets *struct{ NetworkInterfaceSet []set }
 	}
-	// A call takes addresses of one family only: with two it returns interfaces that have some of each.
+	// One call takes addresses of one family: with two it returns interfaces that have some of each.
 	v6 := func(ip string) bool { return strings.Contains(ip, ":") }
 	parts := slices.AppendSeq(
 		slices.Collect(slices.Chunk(slices.DeleteFunc(slices.Clone(ips), v6), ipsAtOnce)),

@@ -30,8 +30,7 @@ type SecurityRule struct {
 	Description string
 }
 
-// SecurityGroups returns the security groups of the region with this tag, sorted by ID, without their rules. It needs
-// grant.DescribeSecurityGroups.
+// SecurityGroups returns the security groups of the region with this tag, without their rules. It needs grant.DescribeSecurityGroups.
 func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityGroup, error) {
 	const action = "DescribeSecurityGroups"
 	if key == "" || value == "" {
@@ -76,8 +75,7 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
 }
 
-// SecurityGroup returns the security group with this ID, with its rules for incoming traffic in the order of the answer. The error is
-// ErrNotFound if the API says that it does not exist. It needs grant.DescribeSecurityGroupAttribute.
+// SecurityGroup returns a group with its rules for incoming traffic in their order, or ErrNotFound. It needs grant.DescribeSecurityGroupAttribute.
 func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
 	const action = "DescribeSecurityGroupAttribute"
 	if id == "" {

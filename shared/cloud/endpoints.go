@@ -17,7 +17,6 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/workorder"
 )
 
-// A product says where the API of one product is reached.
 type product struct {
 	regions map[string]string // region to host; other regions follow the rule of the SDK
 	kind    string            // "regional" or "central", which chooses the rule
@@ -27,8 +26,7 @@ type product struct {
 // onlyPublic, as inVPC, says that no endpoint inside a VPC is documented.
 const onlyPublic = "-"
 
-// products returns the products by name, once per process: the SDK fills the tables behind it on first use, in variables that nothing
-// guards.
+// products returns the products by name, once per process: the SDK fills its tables on first use, without a lock.
 var products = sync.OnceValue(func() map[string]product {
 	return map[string]product{
 		"bssopenapi": {maps.Clone(bssopenapi.GetEndpointMap()), bssopenapi.GetEndpointType(), onlyPublic},
@@ -44,7 +42,6 @@ var products = sync.OnceValue(func() map[string]product {
 	}
 })
 
-// vpcHost returns the host of the product inside a VPC.
 func (p product) vpcHost(name, region string) string {
 	host := p.inVPC
 	if host == "" {

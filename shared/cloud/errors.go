@@ -16,7 +16,7 @@ import (
 
 // The kinds of errors, for errors.Is. An error has at most one kind.
 var (
-	// ErrNotFound: the object does not exist. An empty list does not return this error, and neither does an unknown access key or region.
+	// ErrNotFound: the object does not exist. An empty list, an unknown access key or region do not return it.
 	ErrNotFound = errors.New("not found")
 	// ErrDenied: RAM, or the check of the key and the signature, refused the call.
 	ErrDenied = errors.New("denied")
@@ -69,11 +69,9 @@ func (e *Error) Error() string {
 // Is reports whether the error has that kind.
 func (e *Error) Is(kind error) bool { return e.kind != nil && e.kind == kind }
 
-// Unwrap returns context.Canceled or context.DeadlineExceeded if the caller's context ended the call or left no time for it, and nil
-// otherwise.
+// Unwrap returns the error of the caller's context if it ended the call or left no time for it, and nil otherwise.
 func (e *Error) Unwrap() error { return e.cause }
 
-// passing reports whether retrying the read may help.
 func (e *Error) passing() bool {
 	switch {
 	case e.cause != nil || e.Code == codeBadAnswer || e.Code == codeNoKey || e.Code == codeNotSent:
@@ -87,7 +85,7 @@ func (e *Error) passing() bool {
 // refused reports whether the cloud, and not our own limit, refused the call because of too many.
 func (e *Error) refused() bool { return e.kind == ErrThrottled && e.Code != codeNotSent }
 
-// wireError is the error in an answer. Products capitalize its names, the container service does not; the decoder accepts both.
+// wireError is the error in an answer. The container service does not capitalize its names; the decoder accepts both.
 type wireError struct {
 	Code               text
 	Message            text
@@ -104,8 +102,7 @@ func (w wireError) refused() string {
 	return string(detail.AuthAction)
 }
 
-// denials are the codes of calls that RAM or the check of the signature refused. They are listed because codes such as Forbidden.LcuToSpec
-// mean something else. Forbbiden is the API's spelling.
+// denials are refusals by RAM or the check of the signature. Codes such as Forbidden.LcuToSpec mean something else. Forbbiden is the API's spelling.
 var denials = []string{
 	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
 	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",
@@ -124,7 +121,7 @@ var conflicts = []string{
 // faults are the codes of server failures, which come with any status.
 var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
 
-// kindOf returns the kind of an error answer, or nil without one. gone are the codes that mean that the call's object does not exist.
+// kindOf returns the kind of an error answer, or nil. gone are the codes for a missing object.
 func kindOf(code string, status int, gone []string) error {
 	in := func(list []string) bool { return slices.Contains(list, code) }
 	switch {
@@ -142,7 +139,7 @@ func kindOf(code string, status int, gone []string) error {
 	return nil
 }
 
-// A redactor removes secrets from texts: the key and the signature of a call, and everything that looks like them.
+// A redactor removes the key and the signature of a call, and everything that looks like them.
 type redactor struct{ secrets []string }
 
 func redactorOf(k Key, signature string) redactor {
@@ -160,12 +157,10 @@ func redactorOf(k Key, signature string) redactor {
 
 var (
 	// signed matches the whole request, with key and token, which the answer to a wrong signature quotes.
-	signed = regex.New(`(?i)\bserver string to sign is\b.*`)
-	// addresses matches URLs with their queries.
+	signed    = regex.New(`(?i)\bserver string to sign is\b.*`)
 	addresses = regex.New(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 )
 
-// longest is how much of a message is kept, in bytes.
 const longest = 2000
 
 func (r redactor) clean(s string) string {

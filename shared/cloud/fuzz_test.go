@@ -74,7 +74,7 @@ var reads = []func(context.Context, *Reader) error{
 	func(ctx context.Context, r *Reader) error { _, err := r.Tickets.Find(ctx, "k"); return err },
 }
 
-// FuzzAnswers answers every read with any text. The read ends, and invalid or truncated JSON is an error and never an empty answer.
+// FuzzAnswers answers every read with any text: the read ends, and invalid or truncated JSON is an error, never an empty answer.
 func FuzzAnswers(f *testing.F) {
 	for i, body := range []string{
 		`{"LoadBalancerId":"lb-1","RequestId":"R","Address":"10.0.0.1","ListenerPortsAndProtocol":{"ListenerPortAndProtocol":[{"ListenerPort":80,` +

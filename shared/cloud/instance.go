@@ -21,8 +21,7 @@ type Instance struct {
 // https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-describeinstances
 const instancesAtOnce = 100
 
-// Instances returns the servers of the region with these IDs, sorted by ID, without those that do not exist there. It needs
-// grant.DescribeInstances.
+// Instances returns the existing servers of the region with these IDs, sorted by ID. It needs grant.DescribeInstances.
 func (e ECS) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	const action = "DescribeInstances"
 	if len(ids) == 0 || slices.Contains(ids, "") {

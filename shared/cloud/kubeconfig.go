@@ -16,9 +16,9 @@ type Kubeconfig struct {
 	Ends time.Time // when the API server stops accepting it
 }
 
-// Kubeconfig returns a kubeconfig of the cluster for the caller, a RAM user or role, whose permissions in the cluster its RBAC decides. It
-// is valid for life, from 15 minutes to 3 days, and uses the API server's address inside the VPC. The error is ErrNotFound if the account
-// has no such cluster. It needs grant.DescribeClusterUserKubeconfig
+// Kubeconfig returns a kubeconfig for the caller, a RAM user or role, whose permissions RBAC decides. It is valid for life, from 15 minutes
+// to 3 days, and uses the API server's address inside the VPC. The error is ErrNotFound without such a cluster. It needs
+// grant.DescribeClusterUserKubeconfig
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeclusteruserkubeconfig).
 func (s CS) Kubeconfig(ctx context.Context, life time.Duration) (Kubeconfig, error) {
 	type answer struct {

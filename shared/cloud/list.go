@@ -21,7 +21,7 @@ type pageOf[T any] struct {
 	next  string // token of the next page; empty on the last one
 }
 
-// A listing is a list that comes in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
+// A listing is a list in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
 type listing[P comparable, A, W any] struct {
 	request   func(P) requests.AcsRequest
 	page      func(A) (pageOf[W], error) // the part of the list in an answer, or what the answer lacks
@@ -30,8 +30,7 @@ type listing[P comparable, A, W any] struct {
 	shareable bool                       // as in call
 }
 
-// pages returns a function that reads one page of the list. It bypasses the memory for a page that is read again, because the list did not
-// add up.
+// pages returns a function that reads a page. It bypasses the memory for a page that is read again because the list did not add up.
 func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
 	check := func(a A) error {
 		p, err := l.page(a)
@@ -79,8 +78,7 @@ func linked[W any](total number, next text, name string, items []W) (pageOf[W], 
 	return p, err
 }
 
-// numbered reads a list with numbered pages. Each page contains the total. If it changes, or pages overlap, something was added or removed
-// meanwhile and items may have moved between pages, so the list is read again from the start.
+// numbered reads a list with numbered pages and a total. If it changes, or pages overlap, items may have moved, so the list is read again.
 func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
 	for range rounds {
 		list, whole, err := oneRound(product, action, id, fetch)
@@ -95,7 +93,6 @@ func endless(product, action, why string) error {
 	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
 }
 
-// oneRound reads the list once; whole reports whether it did not change meanwhile.
 func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
 	seen := map[string]bool{}
 	total := int64(-1)
@@ -124,7 +121,6 @@ func oneRound[T any](product, action string, id func(T) string, fetch func(page 
 	return nil, false, endless(product, action, "the list does not end")
 }
 
-// chained reads a list whose pages name the next one.
 func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
 	var list []T
 	seen := map[string]bool{}
@@ -147,13 +143,12 @@ func chained[T any](product, action string, fetch func(token string) (pageOf[T],
 	return nil, endless(product, action, "the list does not end")
 }
 
-// sorted sorts a list by ID and removes duplicates.
 func sorted[T any](list []T, id func(T) string) []T {
 	order(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
 	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
 }
 
-// order sorts a list. Package slices compiles a sorter per type, 15 kB of a function program each; package sort has one for all.
+// order sorts a list. Package slices would compile a sorter of 15 kB per type into each function program.
 func order[T any](list []T, compare func(a, b T) int) {
 	sort.Slice(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

@@ -9,17 +9,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// recalled is the most answers in the memory of all looks.
 const recalled = 16
 
-// said is a good answer.
 type said struct {
 	is   any // a pointer to it; nobody changes it
 	read event.Read
 }
 
-// A memory holds good answers by question. Callers with the same question wait for the answer that the first one gets; an error goes only
-// to its own caller.
+// A memory holds good answers by question. Callers with the same question wait for the first one's answer; an error goes only to its caller.
 type memory struct {
 	keep time.Duration // how long an answer is reused; zero: always
 	most int           // most answers; zero: any number
@@ -28,7 +25,6 @@ type memory struct {
 	answers map[string]*answering
 }
 
-// An answering is a question that is being asked, or was.
 type answering struct {
 	done chan struct{} // closed when said and good are set
 	at   time.Time     // when it was asked
@@ -40,8 +36,8 @@ func newMemory(keep time.Duration, most int) *memory {
 	return &memory{keep: keep, most: most, answers: map[string]*answering{}}
 }
 
-// recall returns the answer in the memory, or asks. If ctx ends before that, it returns e with that reason. A caller that has waited in
-// vain once asks itself: when the cloud does not answer, callers must not queue behind each other.
+// recall returns the answer in the memory, or asks. If ctx ends first, it returns e with that reason. A caller that has waited in vain once
+// asks itself: callers must not queue behind each other when the cloud does not answer.
 func (m *memory) recall(ctx context.Context, asked string, e *Error, ask func() (said, *Error)) (said, *Error) {
 	for waited := false; ; waited = true {
 		a, mine := m.answering(asked)
@@ -89,7 +85,6 @@ func (m *memory) answering(asked string) (a *answering, mine bool) {
 	return a, true
 }
 
-// answer asks, and wakes the callers that wait.
 func (m *memory) answer(a *answering, asked string, ask func() (said, *Error)) (said, *Error) {
 	defer func() {
 		m.mu.Lock()
@@ -104,7 +99,6 @@ func (m *memory) answer(a *answering, asked string, ask func() (said, *Error)) (
 	return answer, failure
 }
 
-// drop makes the next caller ask again.
 func (m *memory) drop(asked string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Looks that begin at once ask the cloud once about the cluster, and each separately about its Service.
+// Looks that begin at once share one read of the cluster, and each reads its Service.
 func TestRecall(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "vpc:DescribeVSwitches", "ecs:DescribeInstances", "cs:DescribeClusterDetail", "cs:DescribeClusterNodePools")
@@ -45,7 +45,7 @@ func TestRecall(t *testing.T) {
 		once < 1 || once > most {
 		t.Errorf("the calls are %v: want those about the cluster once, its vSwitches by few, and one server a look", got)
 	}
-	// A reader without Look reads the present state; and nothing is kept for longer than Recall.
+	// A reader without Look reads the present state; nothing is kept for longer than Recall.
 	if _, err := r.CS.Cluster(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -60,7 +60,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// An error goes only to its own caller: a caller that waits for the same answer asks again, even if the first one has given up.
+// An error goes only to its own caller: one that waits for the same answer asks again, even if the first has given up.
 func TestRecallFails(t *testing.T) {
 	s := sim.New(t, world())
 	key := s.Client("c", "cs:DescribeClusterDetail")

@@ -52,8 +52,7 @@ type NetworkListener struct {
 	Status      string // "Running", "Stopped" and the steps between
 	ServerGroup string // ID
 	Description string
-	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of
-	// ProxyProtocolV2Config have their own names.
+	// Config are the other settings in the answer, and those of ProxyProtocolV2Config, by their names in the API. A list is one value with commas.
 	Config map[string]string
 }
 
@@ -65,7 +64,7 @@ type NLBFilter struct {
 	TagValue string // and this value; empty: any value
 }
 
-// by returns the only condition of the filter, a tag with its value or a name; empty for anything else.
+// by returns the only condition of the filter, a tag with its value or a name, or empty.
 func (f NLBFilter) by() string {
 	switch {
 	case f.TagValue != "" && f == (NLBFilter{TagKey: f.TagKey, TagValue: f.TagValue}):
@@ -104,7 +103,6 @@ type wireNLB struct {
 	Tags *[]wireNLBTag
 }
 
-// check requires the fields that identify an NLB and its state.
 func (w wireNLB) check() error {
 	if w.LoadBalancerID == "" || w.VpcID == "" || w.LoadBalancerStatus == "" {
 		return lack("ID, VPC and status of network load balancer %q", w.LoadBalancerID)
@@ -141,8 +139,7 @@ func (w wireNLB) value() NetworkLoadBalancer {
 
 var nlbGone = []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBalancer"}
 
-// LoadBalancer returns the network load balancer with this ID. The error is ErrNotFound only if the API says that it does not exist. It
-// needs grant.GetNLB.
+// LoadBalancer returns a network load balancer. The error is ErrNotFound only if the API says so. It needs grant.GetNLB.
 func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, error) {
 	if id == "" {
 		return NetworkLoadBalancer{}, absent("nlb", "GetLoadBalancerAttribute", "load balancer ID")
@@ -170,8 +167,7 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 	return w.value(), nil
 }
 
-// Find returns the network load balancers of the region that match the filter, sorted by ID. An empty list proves nothing: with permissions
-// limited by resource, the API leaves out what the caller may not see. It needs grant.ListNLBs.
+// Find returns the region's NLBs that match the filter, by ID. An empty list proves nothing: the caller may not see all. It needs grant.ListNLBs.
 func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, error) {
 	const action = "ListLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
@@ -217,8 +213,7 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
 }
 
-// Tags returns all tags of the network load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that it does not
-// exist. It needs grant.ListNLBTags.
+// Tags returns all tags of a network load balancer, perhaps none, or ErrNotFound. It needs grant.ListNLBTags.
 func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	const action = "ListTagResources"
 	if id == "" {
@@ -269,7 +264,6 @@ type wireNetworkListener struct {
 	config map[string]string
 }
 
-// UnmarshalJSON stores values without a field as settings.
 func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 	type plain wireNetworkListener
 	if err := json.Unmarshal(b, (*plain)(l)); err != nil {
@@ -281,7 +275,7 @@ func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Listeners returns the listeners of the network load balancer with this ID, sorted by port and protocol. It needs grant.ListNLBListeners.
+// Listeners returns the listeners of a network load balancer, sorted by port and protocol. It needs grant.ListNLBListeners.
 func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error) {
 	const action = "ListListeners"
 	if id == "" {
@@ -326,8 +320,7 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 	return out, nil
 }
 
-// FurtherCertificates returns the IDs of the listener's certificates except the first, sorted. The error is ErrNotFound if the listener
-// does not exist. It needs grant.ListListenerCertificates.
+// FurtherCertificates returns the sorted IDs of a listener's certificates but the first, or ErrNotFound. It needs grant.ListListenerCertificates.
 func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
 	const action = "ListListenerCertificates"
 	if listenerID == "" {

@@ -9,15 +9,14 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/nlb"
 )
 
-// A ServerGroup is a group of backends that listeners of network load balancers share. It does not belong to a load balancer.
+// A ServerGroup is a group of backends that listeners of several network load balancers may share.
 type ServerGroup struct {
 	ID       string
 	Name     string
 	VPC      string // ID
 	Protocol string // "TCP", "UDP" or "TCP_UDP"
 	Status   string // "Available" and the steps before and after
-	// Config are the other settings in the answer, by their names in the API. A list is one value with commas; settings of HealthCheck have
-	// their own names.
+	// Config are the other settings in the answer, and those of HealthCheck, by their names in the API. A list is one value with commas.
 	Config map[string]string
 }
 
@@ -31,7 +30,6 @@ type wireServerGroup struct {
 	config map[string]string
 }
 
-// UnmarshalJSON stores values without a field as settings.
 func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	type plain wireServerGroup
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
@@ -43,8 +41,7 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// ServerGroups returns the server groups of the region with this tag, sorted by ID. An empty list proves nothing; see Find. It needs
-// grant.ListServerGroups.
+// ServerGroups returns the region's server groups with this tag, by ID. An empty list proves nothing; see Find. It needs grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
 	if tagKey == "" {
 		return nil, absent("nlb", listServerGroups, "tag key")
@@ -54,8 +51,7 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 	})
 }
 
-// ServerGroupsOf returns the server groups with these IDs that the API shows, sorted by ID. A missing one may exist; Servers says whether
-// it does. It needs grant.ListServerGroups.
+// ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
 	if len(ids) == 0 {
 		return nil, absent("nlb", listServerGroups, "server group ID")
@@ -102,8 +98,7 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
 }
 
-// Servers returns the backends of the server group with this ID, sorted by ID, IP address and port. The error is ErrNotFound if the group
-// does not exist. It needs grant.ListServerGroupServers.
+// Servers returns the backends of a server group, sorted by ID, IP address and port, or ErrNotFound. It needs grant.ListServerGroupServers.
 func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 	const action = "ListServerGroupServers"
 	if groupID == "" {

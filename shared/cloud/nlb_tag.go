@@ -9,7 +9,7 @@ import (
 // NLBWriter writes to network load balancers.
 type NLBWriter struct{ c *client }
 
-// Tag sets a tag of the NLB with this ID. It may be repeated. It needs grant.TagNLB.
+// Tag sets a tag of an NLB. It may be repeated. It needs grant.TagNLB.
 func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "TagResources", "load balancer ID or the tag's key")
@@ -21,8 +21,7 @@ func (w NLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, nlbGone, r)
 }
 
-// Untag removes the tag with this key, whatever its value, from the NLB with this ID. It may be repeated: a missing tag is not an error. It
-// needs grant.UntagNLB.
+// Untag removes the tag with this key, whatever its value, from an NLB. It may be repeated: a missing tag is not an error. It needs grant.UntagNLB.
 func (w NLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("nlb", "UntagResources", "load balancer ID or the tag's key")

@@ -8,7 +8,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// Unprotect turns off the deletion protection of the load balancer with this ID. It may be repeated. It needs grant.ProtectSLB.
+// Unprotect turns off the deletion protection of a load balancer. It may be repeated. It needs grant.ProtectSLB.
 func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 	if id == "" {
 		return absent("slb", "SetLoadBalancerDeleteProtection", "load balancer ID")
@@ -18,13 +18,12 @@ func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
 	return w.c.change(ctx, id, []string{"InvalidLoadBalancerId.NotFound"}, r)
 }
 
-// Protect turns on the deletion protection of the NLB with this ID. It may be repeated. It needs grant.ProtectNLB.
+// Protect turns on the deletion protection of an NLB. It may be repeated. It needs grant.ProtectNLB.
 func (w NLBWriter) Protect(ctx context.Context, id string) error { return w.protect(ctx, id, true) }
 
-// Unprotect turns off the deletion protection of the NLB with this ID. It may be repeated. It needs grant.ProtectNLB.
+// Unprotect turns off the deletion protection of an NLB. It may be repeated. It needs grant.ProtectNLB.
 func (w NLBWriter) Unprotect(ctx context.Context, id string) error { return w.protect(ctx, id, false) }
 
-// protect sets the deletion protection only: the API changes what a request names.
 func (w NLBWriter) protect(ctx context.Context, id string, on bool) error {
 	if id == "" {
 		return absent("nlb", "UpdateLoadBalancerProtection", "load balancer ID")

@@ -11,8 +11,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/quotas"
 )
 
-// Named returns the account's limit with this name, for the region if limits differ by region. The error is ErrNotFound if the quota center
-// has none. It needs grant.ListProductQuotas.
+// Named returns the account's limit with this name, for the region if limits differ by region, or ErrNotFound. It needs grant.ListProductQuotas.
 func (q Quotas) Named(ctx context.Context, product, name string) (Quota, error) {
 	if name == "" {
 		return Quota{}, absent("quotas", "ListProductQuotas", "name of the quota")
@@ -118,8 +117,8 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 	return out, nil
 }
 
-// Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It is refused while another
-// application is open; see Applications. It needs grant.CreateQuotaApplication.
+// Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It fails while another application is
+// open; see Applications. It needs grant.CreateQuotaApplication.
 func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) error {
 	const action = "CreateQuotaApplication"
 	if product == "" || code == "" || reason == "" {
@@ -130,7 +129,7 @@ func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions
 			r := quotas.CreateCreateQuotaApplicationRequest()
 			r.ProductCode, r.QuotaActionCode, r.Reason = product, code, reason
 			r.DesireValue = requests.Float(strconv.FormatFloat(desired, 'f', -1, 64))
-			// No mail is needed: lbremedy checks itself.
+			// No mail is needed: lbremedy checks the application.
 			r.NoticeType, r.AuditMode = whole(0), "Async"
 			if len(dimensions) > 0 {
 				var list []quotas.CreateQuotaApplicationDimensions

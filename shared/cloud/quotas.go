@@ -15,7 +15,6 @@ import (
 // Quotas reads the limits of the account from the quota center.
 type Quotas struct{ c *client }
 
-// Categories of quotas.
 const (
 	CommonQuota = "CommonQuota" // the number of resources
 	FlowControl = "FlowControl" // the rate of calls of an API
@@ -80,8 +79,7 @@ func (w wireQuota) value() Quota {
 	return q
 }
 
-// List returns the account's quotas of a product and a category, sorted by name and code. A keyword must occur in the name or description.
-// It needs grant.ListProductQuotas.
+// List returns the quotas of a category whose name or description has the keyword, by name and code. It needs grant.ListProductQuotas.
 func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
 	const action = "ListProductQuotas"
 	if product == "" || category == "" {
@@ -120,24 +118,23 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 	return out, nil
 }
 
-// decimal is a number, also in quotes, that knows whether it was present.
 type decimal struct {
 	n  float64
 	ok bool
 }
 
-// UnmarshalJSON reads a number. Null and the empty string count as absent.
+// UnmarshalJSON reads a number, also in quotes. Null and the empty string count as absent.
 func (d *decimal) UnmarshalJSON(b []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(b); err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	if t == "" {
 		return nil
 	}
 	n, err := strconv.ParseFloat(string(t), 64)
 	if err != nil {
-		return errors.New("is no number")
+		return errors.New("is not a number")
 	}
 	*d = decimal{n, true}
 	return nil

@@ -43,7 +43,6 @@ type PolicyVersion struct {
 // Entities are what a policy is attached to, by name, sorted.
 type Entities struct{ Roles, Users, Groups []string }
 
-// truncated is how RAM says that a list continues.
 type truncated struct {
 	IsTruncated on
 	Marker      text
@@ -60,8 +59,7 @@ func partial[W any](t truncated, items []W) (pageOf[W], error) {
 	return pageOf[W]{items: items, next: string(t.Marker)}, nil
 }
 
-// RolePolicies returns the policies that are attached to the role of this name. The error is ErrNotFound if the role does not exist. It
-// needs grant.ListPoliciesForRole.
+// RolePolicies returns the policies that are attached to a role, or ErrNotFound. It needs grant.ListPoliciesForRole.
 func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error) {
 	if role == "" {
 		return nil, absent("ram", "ListPoliciesForRole", "role name")
@@ -109,7 +107,7 @@ func mark(params map[string]string, token string) {
 	}
 }
 
-// Policy returns the policy of this name and type. The error is ErrNotFound if it does not exist. It needs grant.GetPolicy.
+// Policy returns the policy of this name and type, or ErrNotFound. It needs grant.GetPolicy.
 func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	if name == "" || typ == "" {
 		return Policy{}, absent("ram", "GetPolicy", "name or the type of the policy")
@@ -150,8 +148,7 @@ type wireVersion struct {
 	CreateDate       text
 }
 
-// PolicyVersions returns all versions of the policy of this name and type. The error is ErrNotFound if it does not exist. It needs
-// grant.ListPolicyVersions.
+// PolicyVersions returns all versions of the policy of this name and type, or ErrNotFound. It needs grant.ListPolicyVersions.
 func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVersion, error) {
 	if name == "" || typ == "" {
 		return nil, absent("ram", "ListPolicyVersions", "name or the type of the policy")
@@ -200,8 +197,7 @@ func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVers
 	return out, nil
 }
 
-// PolicyRoles returns the roles, users and groups to which the policy of this name and type is attached. The error is ErrNotFound if the
-// policy does not exist. It needs grant.ListEntitiesForPolicy.
+// PolicyRoles returns the entities to which the policy of this name and type is attached, or ErrNotFound. It needs grant.ListEntitiesForPolicy.
 func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error) {
 	if name == "" || typ == "" {
 		return Entities{}, absent("ram", "ListEntitiesForPolicy", "name or the type of the policy")
@@ -250,9 +246,9 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 	return out, nil
 }
 
-// CreatePolicyVersion adds a version to the custom policy of this name and makes it the default. It removes no other version: the error is
-// ErrConflict if the policy has five, and ErrNotFound if it does not exist. The document may have 6144 bytes. A repeated call makes another
-// version: after an error, read PolicyVersions first. It needs grant.CreatePolicyVersion.
+// CreatePolicyVersion adds a default version, of at most 6144 bytes, to a custom policy. The error is ErrConflict if the policy has five
+// versions; it removes none. It is ErrNotFound for a missing policy. A repeated call adds another: after an error, read
+// PolicyVersions first. It needs grant.CreatePolicyVersion.
 func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) error {
 	if name == "" || document == "" {
 		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
@@ -263,8 +259,7 @@ func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document strin
 	return w.c.change(ctx, "policy/"+name, policyGone, q)
 }
 
-// DeletePolicyVersion deletes a version of the custom policy of this name. The error is ErrConflict for the default version, and
-// ErrNotFound if the policy or version does not exist. It needs grant.DeletePolicyVersion.
+// DeletePolicyVersion deletes a version of a custom policy, or returns ErrConflict for the default or ErrNotFound. It needs grant.DeletePolicyVersion.
 func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
@@ -274,8 +269,8 @@ func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string
 	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// SetDefaultPolicyVersion makes a version of the custom policy of this name the default. It may be repeated. The error is ErrNotFound if
-// the policy or version does not exist. It needs grant.SetDefaultPolicyVersion.
+// SetDefaultPolicyVersion changes a custom policy's default version, or returns ErrNotFound. It may be repeated. It needs
+// grant.SetDefaultPolicyVersion.
 func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version string) error {
 	if name == "" || version == "" {
 		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
@@ -285,5 +280,4 @@ func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version st
 	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
 }
 
-// policyGone are the codes of a policy or version that does not exist.
 var policyGone = []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// alone is how many looks a second may search a product separately, and twice as many in a burst. Each searches for load balancers
-	// twice. An account gets 50 such calls a second from CLB and 20 from NLB, and the controller needs some.
+	// alone is how many looks a second may search a product separately, and twice as many in a burst. Each searches for load balancers twice.
+	// An account gets 50 such calls a second from CLB and 20 from NLB, and the controller needs some.
 	alone = 5
 	// wholly is the longest list of load balancers that looks share: five pages, once a moment.
 	wholly = 500
@@ -21,8 +21,7 @@ const (
 	apart = time.Minute
 )
 
-// A sharing is many looks at once, which all read the same vSwitches and search for their Service's load balancers. Looks above a rate share
-// the vSwitches and a list of all load balancers of the region.
+// A sharing is many looks at once. Looks above a rate share the vSwitches and a list of the region's load balancers, which all of them read.
 type sharing struct {
 	mu    sync.Mutex
 	alone map[string]*rate.Limiter // by product
@@ -43,27 +42,24 @@ func (k *sharing) takes(product string) bool {
 	return !k.alone[product].Allow() && time.Now().After(k.until[product])
 }
 
-// parted reports whether the region could not be listed recently.
 func (k *sharing) parted(product string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !time.Now().After(k.until[product])
 }
 
-// parts makes looks search separately for a while.
 func (k *sharing) parts(product string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until[product] = time.Now().Add(apart)
 }
 
-// A session is what a Reader of many has decided, so that equal questions get equal answers.
+// A session keeps what a look has decided for each product, so that equal questions get equal answers.
 type session struct {
 	mu     sync.Mutex
 	shares map[string]bool // by product
 }
 
-// shared reports whether the look shares its questions to the product with others.
 func (l *session) shared(product string, among *sharing) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +71,6 @@ func (l *session) shared(product string, among *sharing) bool {
 	return shares
 }
 
-// A regional is the load balancers of a region, indexed by tags and names.
 type regional[T any] struct {
 	all int
 	by  map[string][]T
@@ -85,8 +80,8 @@ func tagged(key, value string) string { return "tag " + key + "=" + value }
 
 func named(name string) string { return "name " + name }
 
-// regionOf indexes the load balancers of a region. Each must show its tags, because one without may have the tag that is searched. An empty
-// list is an error: perhaps the load balancers are only visible to a search.
+// regionOf indexes the load balancers of a region. Each must show its tags: one without may have the wanted tag. An empty list is an error:
+// perhaps the load balancers are only visible to a search.
 func regionOf[T any](list []T, marks func(T) (name string, tags map[string]string)) (*regional[T], error) {
 	if len(list) == 0 {
 		return nil, lack("load balancers")
@@ -105,8 +100,8 @@ func regionOf[T any](list []T, marks func(T) (name string, tags map[string]strin
 	return r, nil
 }
 
-// search returns the region's load balancers with this tag or name, if many looks search at once. list returns all of the region, and marks
-// the name and the tags of one. ok is false if the look must search separately. Callers must not change the load balancers.
+// search returns the region's load balancers with this tag or name; callers must not change them. ok is false if the look must search
+// separately. list returns all of the region, and marks the name and tags of one.
 func search[T any](
 	ctx context.Context, c *client, product, action, by string,
 	list func(context.Context, *client) ([]T, error), marks func(T) (name string, tags map[string]string),

@@ -30,7 +30,6 @@ func town(n int) *sim.World {
 	return w
 }
 
-// searched is what a look finds for one Service.
 func searched(ctx context.Context, r *cloud.Reader, name string) (string, error) {
 	clbs, err := r.SLB.LoadBalancers(ctx, cloud.LBFilter{TagKey: nameTag, TagValue: name})
 	if err != nil {
@@ -58,8 +57,7 @@ func searched(ctx context.Context, r *cloud.Reader, name string) (string, error)
 	return said, nil
 }
 
-// Many looks at once search for the load balancers of their Services: they share a list of the region, and find what separate searches
-// would find.
+// Many looks at once share a list of the region, and find what separate searches would find.
 func TestCrowd(t *testing.T) {
 	const looks = 200
 	for _, tt := range []struct {

@@ -19,14 +19,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// dial returns a Reader that talks to the simulator with these credentials.
 func dial(t testing.TB, s *sim.Cloud, k sim.Credentials, change ...func(*cloud.Config)) *cloud.Reader {
 	t.Helper()
 	reads, _ := both(t, s, k, change...)
 	return reads
 }
 
-// writer returns a Writer that talks to the simulator with these credentials.
 func writer(t testing.TB, s *sim.Cloud, k sim.Credentials) *cloud.Writer {
 	t.Helper()
 	_, writes := both(t, s, k)
@@ -56,7 +54,6 @@ func both(t testing.TB, s *sim.Cloud, k sim.Credentials, change ...func(*cloud.C
 	return reads, writes
 }
 
-// world has one of everything.
 func world() *sim.World {
 	return &sim.World{
 		VSwitches: []sim.VSwitch{
@@ -537,7 +534,6 @@ func TestReads(t *testing.T) {
 	s := start(t)
 	for _, r := range reads {
 		t.Run(r.name, func(t *testing.T) {
-			// The method's grant is sufficient, and nothing else is.
 			got, err := r.call(t.Context(), dial(t, s, s.Client("one", r.needs.Action)))
 			if err != nil {
 				t.Fatal(err)
@@ -857,8 +853,7 @@ func TestWritesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. With more calls at once, a slow machine's
-// processors would be the bottleneck.
+// TestTogether runs with -race: the SDK's clients and tables are not safe for several goroutines. More calls at once would measure the machine.
 func TestTogether(t *testing.T) {
 	s := start(t)
 	k := s.Admin()
@@ -972,7 +967,6 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestContextEndsThePause: a read that would be tried again ends with the context.
 func TestContextEndsThePause(t *testing.T) {
 	s := start(t)
 	c := dial(t, s, s.Admin())
@@ -985,7 +979,6 @@ func TestContextEndsThePause(t *testing.T) {
 	}
 }
 
-// An ending context always has a millisecond left, however slow the machine is.
 type ending struct{ context.Context }
 
 func (ending) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
@@ -1040,7 +1033,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// Each write reports the names that ActionTrail uses for it, also if it is refused or its answer is lost. A dry run sends nothing.
+// Each write reports the names that ActionTrail uses for it, even if it is refused or its answer is lost.
 func TestTold(t *testing.T) {
 	s := start(t)
 	var told []event.Call
@@ -1185,7 +1178,6 @@ func TestOnce(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 
-	// An error is not kept as an answer.
 	if _, err := once.SLB.LoadBalancers(t.Context(), cloud.LBFilter{}); !errors.Is(err, cloud.ErrDenied) {
 		t.Errorf("got %v, want %v", err, cloud.ErrDenied)
 	}

@@ -76,8 +76,7 @@ type Listener struct {
 	Scheduler    string
 	Bandwidth    int // Mbit/s; -1: unlimited
 	BackendPort  int // of the default group; 0 with a vServer group
-	// Config holds the settings of its protocol and of its access control by their names in the API, such as HealthCheckInterval; nil
-	// without any. AclId separates several with commas.
+	// Config holds its other settings by their names in the API, such as HealthCheckInterval, or nil. AclId separates several with commas.
 	Config map[string]string
 }
 
@@ -110,7 +109,7 @@ type LBFilter struct {
 	IDs      []string // has one of these; empty: any
 }
 
-// by returns the only condition of the filter, a tag with its value or a name; empty for anything else.
+// by returns the only condition of the filter, a tag with its value or a name, or empty.
 func (f LBFilter) by() string {
 	switch {
 	case len(f.IDs) > 0 || f.Address+f.VPC != "" || f.Name != "" && f.TagKey != "":
@@ -183,7 +182,6 @@ type wireLoadBalancer struct {
 	BackendServers               *wireBackends
 }
 
-// check requires the fields that identify a load balancer and its state.
 func (w wireLoadBalancer) check() error {
 	for name, v := range map[string]text{
 		"LoadBalancerId": w.LoadBalancerID, "Address": w.Address, "AddressType": w.AddressType, "LoadBalancerStatus": w.LoadBalancerStatus,
@@ -254,8 +252,8 @@ func byBackend(a, b Backend) int {
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Port, b.Port))
 }
 
-// LoadBalancer returns the load balancer with this ID, with its ports and the backends of its default group. The error is ErrNotFound only
-// if the API answers InvalidLoadBalancerId.NotFound. It needs grant.DescribeLoadBalancerAttribute.
+// LoadBalancer returns a load balancer with its ports and the backends of its default group. The error is ErrNotFound only if the API
+// answers InvalidLoadBalancerId.NotFound. It needs grant.DescribeLoadBalancerAttribute.
 func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) {
 	if id == "" {
 		return LoadBalancer{}, absent("slb", "DescribeLoadBalancerAttribute", "load balancer ID")
@@ -294,8 +292,8 @@ func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) 
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeloadbalancers
 const idsAtOnce = 10
 
-// LoadBalancers returns the load balancers of the region that match the filter, with their tags. An empty list proves nothing: with
-// permissions limited by resource, the API leaves out what the caller may not see. It needs grant.DescribeLoadBalancers.
+// LoadBalancers returns the region's load balancers that match the filter, with their tags. An empty list proves nothing: the API leaves out
+// what the caller may not see. It needs grant.DescribeLoadBalancers.
 func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, error) {
 	const action = "DescribeLoadBalancers"
 	if f.TagValue != "" && f.TagKey == "" {
@@ -348,8 +346,7 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 	return sorted(all, func(lb LoadBalancer) string { return lb.ID }), nil
 }
 
-// Tags returns all tags of the load balancer with this ID, perhaps none. The error is ErrNotFound if the API says that it does not exist.
-// It needs grant.ListSLBTags.
+// Tags returns all tags of a load balancer, perhaps none, or ErrNotFound. It needs grant.ListSLBTags.
 func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	if id == "" {
 		return nil, absent("slb", "ListTagResources", "load balancer ID")
@@ -361,8 +358,7 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 	return tagsOf(list), nil
 }
 
-// Listeners returns the listeners of the load balancer with this ID, sorted by port and protocol. The error is ErrNotFound if the API says
-// that it does not exist. It needs grant.DescribeLoadBalancerListeners.
+// Listeners returns the listeners of a load balancer, sorted by port and protocol, or ErrNotFound. It needs grant.DescribeLoadBalancerListeners.
 func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeLoadBalancerListeners", "load balancer ID")
@@ -439,8 +435,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	return out, nil
 }
 
-// Domains returns the further domains of the HTTPS listener on this port of a load balancer, with their certificates' IDs. The error is
-// ErrNotFound if the API says that the load balancer does not exist. It needs grant.DescribeDomainExtensions.
+// Domains returns the further domains of an HTTPS listener, with their certificates' IDs, or ErrNotFound. It needs grant.DescribeDomainExtensions.
 func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]string, error) {
 	if id == "" || port == 0 {
 		return nil, absent("slb", "DescribeDomainExtensions", "load balancer ID or the port of the listener")
@@ -482,7 +477,6 @@ func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]strin
 	return out, nil
 }
 
-// scalars returns the settings that are neither lists nor objects; nil without any.
 func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	var out map[string]string
 	for _, o := range objects {
@@ -500,8 +494,7 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 	return out
 }
 
-// VServerGroups returns the vServer groups of the load balancer with this ID and the listeners and rules that use each, but not their
-// backends. The error is ErrNotFound if the API says that the load balancer does not exist. It needs grant.DescribeVServerGroups.
+// VServerGroups returns a load balancer's groups with listeners and rules, without backends, or ErrNotFound. It needs grant.DescribeVServerGroups.
 func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, error) {
 	if id == "" {
 		return nil, absent("slb", "DescribeVServerGroups", "load balancer ID")
@@ -569,8 +562,7 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 	return sorted(list, func(g VServerGroup) string { return g.ID }), nil
 }
 
-// VServerGroup returns the vServer group with this ID and its backends, but not the listeners that use it. The error is ErrNotFound if the
-// group does not exist. It needs grant.DescribeVServerGroupAttribute.
+// VServerGroup returns a vServer group and its backends, without its listeners, or ErrNotFound. It needs grant.DescribeVServerGroupAttribute.
 func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) {
 	if id == "" {
 		return VServerGroup{}, absent("slb", "DescribeVServerGroupAttribute", "vServer group ID")
@@ -613,8 +605,7 @@ func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) 
 	}, nil
 }
 
-// Tag sets a tag of the load balancer with this ID. It may be repeated. A load balancer holds 20 tags; one more is an error. It needs
-// grant.TagSLB.
+// Tag sets a tag of a load balancer, which holds 20; one more is an error. It may be repeated. It needs grant.TagSLB.
 func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	if id == "" || key == "" {
 		return absent("slb", "TagResources", "load balancer ID or the tag's key")
@@ -626,8 +617,7 @@ func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
 	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
 }
 
-// Untag removes the tag with this key, whatever its value, from the load balancer with this ID. It may be repeated: a missing tag is not an
-// error. It needs grant.UntagSLB.
+// Untag removes the tag with this key, if any, from a load balancer. It may be repeated. It needs grant.UntagSLB.
 func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
 	if id == "" || key == "" {
 		return absent("slb", "UntagResources", "load balancer ID or the tag's key")

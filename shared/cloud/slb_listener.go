@@ -14,7 +14,7 @@ import (
 
 var protocols = []string{"tcp", "udp", "http", "https"}
 
-// listenerRequest returns a request about one listener. Each protocol has its own actions, which do not differ in what is used here.
+// listenerRequest returns a request about one listener. The actions of the protocols do not differ in what is used here.
 func listenerRequest(action, id string, port int, params map[string]string) requests.AcsRequest {
 	r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
 	r.InitWithApiInfo("Slb", "2014-05-15", action, "slb", "openAPI")
@@ -32,8 +32,7 @@ func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPo
 		listenerRequest(action, id, l.Port, params))
 }
 
-// SetListenerGroup moves a listener of the load balancer with this ID to another of its vServer groups. It may be repeated. It needs the
-// grant of the listener's protocol, such as grant.SetTCPListener.
+// SetListenerGroup moves a listener to another vServer group. It may be repeated. It needs the protocol's grant, such as grant.SetTCPListener.
 func (w SLBWriter) SetListenerGroup(ctx context.Context, id string, l ListenerPort, group string) error {
 	action := "SetLoadBalancer" + strings.ToUpper(l.Protocol) + "ListenerAttribute"
 	if group == "" {
@@ -42,13 +41,12 @@ func (w SLBWriter) SetListenerGroup(ctx context.Context, id string, l ListenerPo
 	return w.listener(ctx, action, id, l, map[string]string{"VServerGroup": "on", "VServerGroupId": group})
 }
 
-// DeleteListener deletes a listener of the load balancer with this ID. It needs grant.DeleteListener.
+// DeleteListener deletes a listener of a load balancer. It needs grant.DeleteListener.
 func (w SLBWriter) DeleteListener(ctx context.Context, id string, l ListenerPort) error {
 	return w.listener(ctx, "DeleteLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
 }
 
-// CreateListener creates a listener as Listeners described it. It does not run before StartListener. It is an error if the port is taken.
-// It needs the grant of the listener's protocol, such as grant.CreateTCPListener.
+// CreateListener creates a stopped listener like l; a taken port is an error. It needs the protocol's grant, such as grant.CreateTCPListener.
 func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) error {
 	params := map[string]string{"Bandwidth": strconv.Itoa(cmp.Or(l.Bandwidth, -1))}
 	for k, v := range l.Config {
@@ -68,7 +66,7 @@ func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) er
 	return w.listener(ctx, "CreateLoadBalancer"+strings.ToUpper(l.Protocol)+"Listener", id, port, params)
 }
 
-// StartListener starts a listener of the load balancer with this ID. It may be repeated. It needs grant.StartListener.
+// StartListener starts a listener of a load balancer. It may be repeated. It needs grant.StartListener.
 func (w SLBWriter) StartListener(ctx context.Context, id string, l ListenerPort) error {
 	return w.listener(ctx, "StartLoadBalancerListener", id, l, map[string]string{"ListenerProtocol": l.Protocol})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestListenerWrites moves, deletes and recreates a listener of each protocol; the new one equals the old one.
 func TestListenerWrites(t *testing.T) {
 	for _, tt := range []struct {
 		protocol    string
@@ -87,7 +86,6 @@ func TestListenerWrites(t *testing.T) {
 	}
 }
 
-// TestReferences reads the certificates and access control lists of listeners.
 func TestReferences(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := sim.New(t, &sim.World{
@@ -108,7 +106,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestUnprotect turns off the deletion protection of a load balancer of either kind, with the right for it.
 func TestUnprotect(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", DeletionProtection: true, Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
@@ -132,7 +129,7 @@ func TestUnprotect(t *testing.T) {
 		if err := tt.do(w, "lb-nope"); !errors.Is(err, cloud.ErrNotFound) {
 			t.Errorf("%s: of one that is gone: got %v, want ErrNotFound", id, err)
 		}
-		for range 2 { // it may be repeated
+		for range 2 {
 			if err := tt.do(w, id); err != nil || tt.on() {
 				t.Errorf("%s: on %t, %v", id, tt.on(), err)
 			}
@@ -140,7 +137,7 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
-// TestProtect turns on the deletion protection of an NLB and nothing else, with the right for it.
+// Protect turns on the deletion protection of an NLB and changes nothing else.
 func TestProtect(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
@@ -156,7 +153,7 @@ func TestProtect(t *testing.T) {
 		t.Errorf("of one that is gone: got %v, want ErrNotFound", err)
 	}
 	want[0].DeletionProtection = true
-	for range 2 { // it may be repeated
+	for range 2 {
 		if err := w.NLB.Protect(t.Context(), "nlb-1"); err != nil {
 			t.Error(err)
 		}
@@ -166,14 +163,13 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// TestNetworkTags sets a tag of an NLB and removes it.
 func TestNetworkTags(t *testing.T) {
 	s := sim.New(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
 		NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet", Zones: []sim.NLBZone{{VSwitch: "vsw-1"}}}}})
 	ctx := t.Context()
 	one := func(action string) *cloud.Writer { return writer(t, s, s.Client("one", action)) }
 	tags := func() map[string]string { return s.Snapshot().NLBs[0].Tags }
-	for range 2 { // it may be repeated
+	for range 2 {
 		if err := one(grant.TagNLB.Action).NLB.Tag(ctx, "nlb-1", "team", "ops"); err != nil || tags()["team"] != "ops" {
 			t.Fatalf("got %v, %v", tags(), err)
 		}

@@ -13,8 +13,7 @@ import (
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-listtagresources
 const taggedAtOnce = 20
 
-// TagsOf returns all tags of the load balancers with these IDs, by ID. One without tags has an empty map. One that does not exist according
-// to the API is missing, and does not affect the others. It needs grant.ListSLBTags.
+// TagsOf returns the tags of existing load balancers by ID, perhaps an empty map each. It needs grant.ListSLBTags.
 func (s SLB) TagsOf(ctx context.Context, ids []string) (map[string]map[string]string, error) {
 	if len(ids) == 0 || slices.Contains(ids, "") {
 		return nil, absent("slb", "ListTagResources", "list of load balancers, or one of them,")

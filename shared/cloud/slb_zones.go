@@ -19,8 +19,8 @@ type ZonePair struct {
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 var stockKinds = map[string]string{"internet": "classic_internet", "intranet": "vpc"}
 
-// Available returns the pairs of zones of the region with stock for classic load balancers of the address type ("internet" or "intranet")
-// and IP version ("ipv4" or "ipv6"), sorted. An empty list means that the region has none. It needs grant.DescribeAvailableResource.
+// Available returns the zone pairs of the region with stock for an address type ("internet" or "intranet") and IP version ("ipv4" or
+// "ipv6"), sorted; perhaps none. It needs grant.DescribeAvailableResource.
 func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
 	const action = "DescribeAvailableResource"
 	kind := stockKinds[addressType]
@@ -66,7 +66,7 @@ func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]Zo
 	var pairs []ZonePair
 	for _, w := range a.AvailableResources.AvailableResource {
 		for _, r := range w.SupportResources.SupportResource {
-			// It is not documented whether the API leaves out other kinds.
+			// The API may or may not leave out other kinds: this is not documented.
 			if string(r.AddressType) == kind && string(r.AddressIPVersion) == ipVersion {
 				pairs = append(pairs, ZonePair{Zone: string(w.MasterZoneID), SlaveZone: string(w.SlaveZoneID)})
 			}

@@ -16,7 +16,7 @@ type Identity struct {
 	ARN     string // of the user or of the role's session
 }
 
-// Identity returns the owner of the key that signs the calls. It needs grant.GetCallerIdentity.
+// Identity returns the owner of the key. It needs grant.GetCallerIdentity.
 func (s STS) Identity(ctx context.Context) (Identity, error) {
 	type answer struct {
 		AccountID text `json:"AccountId"`

@@ -116,8 +116,7 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 	})
 }
 
-// Create opens a ticket and returns its ID. A repeated call opens another: after an error, first use Tickets.Find with a text that only
-// this ticket contains. It needs grant.CreateTicket.
+// Create opens a ticket and returns its ID. A repeated call opens another: first use Tickets.Find with a text unique to it. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
 	const action = "CreateTicket"
 	if t.Description == "" || t.Category == "" {
@@ -155,7 +154,7 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 	return string(a.Data), nil
 }
 
-// Reply adds a text to an open ticket. A call repeated after a lost answer adds it twice. It needs grant.ReplyTicket.
+// Reply adds a text to an open ticket; a repeated call adds it again. It needs grant.ReplyTicket.
 func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
 	const action = "ReplyTicket"
 	if id == "" || text == "" {
@@ -191,7 +190,6 @@ func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
 	return w.send(ctx, action, id, r)
 }
 
-// send makes a write whose answer contains only its success.
 func (w TicketWriter) send(ctx context.Context, action, id string, r requests.AcsRequest) error {
 	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, check: refusal.check, about: id})
 	if err == nil {

@@ -20,8 +20,7 @@ type VSwitch struct {
 	IPv6   bool   // it has an IPv6 block
 }
 
-// VSwitches returns the vSwitches of the VPC with this ID. The error is ErrNotFound if the API says that the VPC does not exist. It needs
-// grant.DescribeVSwitches.
+// VSwitches returns the vSwitches of a VPC, or ErrNotFound. It needs grant.DescribeVSwitches.
 func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	if vpcID == "" {
 		return nil, absent("vpc", "DescribeVSwitches", "VPC ID")
@@ -75,8 +74,7 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	return out, nil
 }
 
-// EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs
-// grant.DescribeEipAddresses.
+// EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs grant.DescribeEipAddresses.
 func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 	if ip == "" {
 		return nil, absent("vpc", "DescribeEipAddresses", "IP address")

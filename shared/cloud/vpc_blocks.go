@@ -10,8 +10,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// Blocks returns the IPv4 and IPv6 address blocks of the VPC with this ID, the first one before those added later. The error is ErrNotFound
-// if the API says that the VPC does not exist. It needs grant.DescribeVpcAttribute.
+// Blocks returns the IPv4 and IPv6 blocks of a VPC, the first one before those added later, or ErrNotFound. It needs grant.DescribeVpcAttribute.
 func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 	const action = "DescribeVpcAttribute"
 	if vpcID == "" {

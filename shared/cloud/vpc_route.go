@@ -7,7 +7,7 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/vpc"
 )
 
-// RouteTables returns the IDs of the route tables of the VPC with this ID. It needs grant.DescribeRouteTableList.
+// RouteTables returns the IDs of a VPC's route tables. It needs grant.DescribeRouteTableList.
 func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 	const action = "DescribeRouteTableList"
 	if vpcID == "" {
@@ -58,7 +58,7 @@ type Route struct {
 	Type  string // "Custom", or "System" for the VPC's own
 }
 
-// Routes returns the entries of the route table with this ID. It needs grant.DescribeRouteEntryList.
+// Routes returns the entries of a route table. It needs grant.DescribeRouteEntryList.
 func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 	const action = "DescribeRouteEntryList"
 	if tableID == "" {

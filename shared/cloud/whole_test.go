@@ -14,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The tags of many load balancers are read twenty at a time, and a deleted one is missing.
 func TestTagsOf(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -61,7 +60,6 @@ func TestTagsOf(t *testing.T) {
 	}
 }
 
-// An answer about another object is an error.
 func TestOthersAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ method, body string }{
@@ -73,7 +71,7 @@ func TestOthersAnswers(t *testing.T) {
 			`"VpcId":"vpc-1","RouteTableType":"System"}]}}`},
 		"a route to nowhere":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","Type":"Custom"}]}}`},
 		"a route of no type":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.0.0/24"}]}}`},
-		"an end that is no time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
+		"an end that is not a time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
 		"a kubeconfig for ever":  {"Kubeconfig", `{"config":"kind: Config"}`},
 		"an end of nothing":      {"Kubeconfig", `{"expiration":"2026-05-04T12:00:00Z"}`},
 	} {
@@ -83,7 +81,6 @@ func TestOthersAnswers(t *testing.T) {
 	}
 }
 
-// Routes come in pages; if one page fails, the result is an error.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	status := 200
@@ -116,7 +113,6 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// The request for a kubeconfig contains its life and asks for the address inside the VPC.
 func TestKubeconfigRequest(t *testing.T) {
 	t.Parallel()
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +127,7 @@ func TestKubeconfigRequest(t *testing.T) {
 	}
 }
 
-// When the cloud throttles the doctor, it makes fewer calls, and retries for longer than a reader of a few things does.
+// A throttled doctor makes fewer calls, and retries for longer than a reader of a few things does.
 func TestLimited(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -161,8 +157,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// However many calls are refused at once, the rate is halved once, and again if that does not help. The reader gives up on a product that
-// refuses everything for long.
+// Many refused calls at once halve the rate once, and again if that does not help. After long refusals the reader gives up.
 func TestEase(t *testing.T) {
 	t.Parallel()
 	e, limit := easing{at: map[string]time.Time{}, since: map[string]time.Time{}}, limiter(160)

@@ -29,7 +29,6 @@ type rig struct {
 	w *Writer
 }
 
-// wire returns a rig whose calls h answers.
 func wire(t testing.TB, h http.HandlerFunc, change ...func(*Config)) rig {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -50,7 +49,6 @@ func wire(t testing.TB, h http.HandlerFunc, change ...func(*Config)) rig {
 	return rig{reads, writes}
 }
 
-// says answers all calls with this status and body.
 func says(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -240,7 +238,6 @@ var everything = map[string]func(context.Context, rig) error{
 	"ACLs":         func(ctx context.Context, c rig) error { _, err := c.SLB.ACLs(ctx); return err },
 }
 
-// TestAnswersThatSayNothing: an empty answer is an error.
 func TestAnswersThatSayNothing(t *testing.T) {
 	for name, call := range everything {
 		for _, body := range []string{``, ` `, `null`, `{}`, `[]`, `""`, `{"RequestId":"R-1"}`, `{"RequestId":"R-1","TotalCount":null}`, `<html></html>`,
@@ -260,7 +257,6 @@ func TestAnswersThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestMissingFields: an answer that lacks one field is an error.
 func TestMissingFields(t *testing.T) {
 	const (
 		lb      = `"LoadBalancerId":"lb-1","Address":"10.0.0.1","AddressType":"intranet","LoadBalancerStatus":"active"`
@@ -344,12 +340,10 @@ func TestMissingFields(t *testing.T) {
 	}
 }
 
-// marked puts each of the fields between the marks of a template.
 func marked(fields string) string {
 	return "«" + strings.ReplaceAll(fields, `,"`, `»,«"`) + "»"
 }
 
-// without returns the template's JSON without its i-th marked field.
 func without(template string, i int) string {
 	start := 0
 	for range i + 1 {
@@ -376,7 +370,7 @@ func without(template string, i int) string {
 	return out
 }
 
-// TestLooseTypes: the API varies the types of numbers and booleans.
+// The API varies the types of numbers and booleans.
 func TestLooseTypes(t *testing.T) {
 	body := `{"RequestId":"R","TotalCount":"1","VSwitches":{"VSwitch":[{"VSwitchId":"vsw-1","VpcId":"vpc-1","ZoneId":"z","Status":"Available",` +
 		`"AvailableIpAddressCount":%s}]}}`
@@ -434,7 +428,7 @@ func TestAnswersAboutSomethingElse(t *testing.T) {
 	}
 }
 
-// A register is a list of vSwitches on a server that serves it by page, and a hook to change it after each page.
+// A register is a list of vSwitches, served by page, with a hook to change it after each page.
 type register struct {
 	ids   []string
 	total func(n int) int // the total in the answer for a list of n
@@ -594,7 +588,6 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestCancelledPause: a cancelled context ends the pause between tries.
 func TestCancelledPause(t *testing.T) {
 	c := wire(t, says(503, `{"RequestId":"R","Code":"ServiceUnavailable","Message":"later"}`))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -608,7 +601,6 @@ func TestCancelledPause(t *testing.T) {
 	}
 }
 
-// TestCutAnswer: a truncated answer is an error, and a read is tried again.
 func TestCutAnswer(t *testing.T) {
 	var n atomic.Int64
 	c := wire(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -674,7 +666,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHTTPS: without another scheme nothing is sent unencrypted.
+// Without another scheme nothing is sent unencrypted.
 func TestHTTPS(t *testing.T) {
 	var seen atomic.Int64
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -795,7 +787,6 @@ func TestCredentialsOfACall(t *testing.T) {
 		}
 	}
 
-	// The key of a request may depend on its context.
 	type whose struct{}
 	var ids []string
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
@@ -816,7 +807,6 @@ func TestCredentialsOfACall(t *testing.T) {
 		t.Error(d)
 	}
 
-	// Waiting for a key ends with the context.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	c = wire(t, served, func(c *Config) {
@@ -827,7 +817,7 @@ func TestCredentialsOfACall(t *testing.T) {
 	}
 }
 
-// TestDefaultChain: the chain finds the key in the environment, also after it found none.
+// The chain finds the key in the environment, even after it found none.
 func TestDefaultChain(t *testing.T) {
 	home := t.TempDir()
 	for k, v := range map[string]string{
@@ -879,7 +869,7 @@ func TestDebuggingOfTheSDK(t *testing.T) {
 	}
 }
 
-// TestEnvironmentOfTheSDK: settings in the environment that would break the SDK do not reach it.
+// Settings in the environment that would break the SDK do not reach it.
 func TestEnvironmentOfTheSDK(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://user:the password@%%")
 	t.Setenv("NO_PROXY", "+not a regular expression")
@@ -889,7 +879,6 @@ func TestEnvironmentOfTheSDK(t *testing.T) {
 	}
 }
 
-// A mine is a request on which the SDK panics.
 type mine struct{ *requests.RpcRequest }
 
 func (mine) GetHeaders() map[string]string { panic("the secret of the test") }
@@ -906,7 +895,6 @@ func TestTheSDKBreaksDown(t *testing.T) {
 	}
 }
 
-// TestRequestThatCannotBeBuilt covers an error of the SDK before anything is sent.
 func TestRequestThatCannotBeBuilt(t *testing.T) {
 	c := wire(t, says(200, "{}"))
 	c.client.Region = "no such region!"
@@ -1030,7 +1018,6 @@ func TestMasterRoles(t *testing.T) {
 	}
 }
 
-// TestSupportRefuses: support refuses with a status of 200.
 func TestSupportRefuses(t *testing.T) {
 	for _, method := range []string{"Find", "Create"} {
 		for code, want := range map[string]error{`"illegal.auth"`: ErrDenied, `401`: ErrDenied, `500`: ErrUnavailable, `"param.illegal"`: nil} {

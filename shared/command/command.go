@@ -1,7 +1,5 @@
-// Package command holds what the exporter and the programs with commands share: checks of arguments, mistakes and how they are
-// printed, exit codes, and output formats.
-//
-// Function programs have no commands. They must not import this package, to stay small. Begin with Main and Run.
+// Package command holds what the exporter and the programs with commands share: checks of arguments, mistakes and how they are printed, exit
+// codes, and output formats. Function programs must not import it, to stay small. Begin with Main and Run.
 package command
 
 import (
@@ -27,7 +25,6 @@ import (
 // An Exit is an error that ends a program with this code and without a message: the output has already said everything.
 type Exit int
 
-// Exit codes of all programs.
 const (
 	CodeFailed = 1 // something failed
 	CodeWrong  = 2 // usage, configuration or input is wrong
@@ -48,17 +45,15 @@ func (m Mistake) Unwrap() error { return m.Err }
 // Wrong returns a Mistake with a text as in say.Errorf.
 func Wrong(format string, args ...any) error { return Mistake{say.Errorf(format, args...)} }
 
-// Main runs a program with the process's arguments until it ends or gets a signal, and exits with its exit code. A second signal
-// exits at once.
+// Main runs a program until it ends or gets a signal, and exits with its exit code. A second signal exits at once.
 func Main(run func(ctx context.Context, args []string) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-// Run runs the command that the arguments name and returns the exit code. It prints errors to the root's error output after the
-// mark: joined errors on a line each, redacted and cleaned, in the language of the context and with times in the local time zone.
-// Indented lines belong to the line before them.
+// Run runs the command that the arguments name and returns the exit code. It prints errors after the mark: joined errors on a line each,
+// redacted, in the language of the context and with local times. Indented lines belong to the line before them.
 func Run(ctx context.Context, root *cobra.Command, args []string, mark string) int {
 	root.SetArgs(args)
 	root.InitDefaultCompletionCmd()
@@ -96,7 +91,7 @@ type Group struct {
 	Commands  []*cobra.Command
 }
 
-// Alone completes the only command of a program without subcommands.
+// Alone completes the only command of a program.
 func Alone(cmd *cobra.Command) *cobra.Command {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(flagError)
@@ -122,8 +117,8 @@ func Variables(flags *pflag.FlagSet, env func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Root completes the root of a program with its commands and the behavior that all programs share: without arguments it shows the help, and
-// a mistake in the usage is a Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
+// Root completes the root of a program with its commands and shared behavior: without arguments it shows the help, and a usage error is a
+// Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 	Alone(root)
 	root.Args = cobra.ArbitraryArgs // RunE then reports unknown commands in our words
@@ -188,10 +183,9 @@ func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 
 var strconvNoise = regex.New(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
 
-// noStrconv returns the error without the names of Go's own functions.
 func noStrconv(err error) error { return errors.New(strconvNoise().ReplaceAllString(err.Error(), "")) }
 
-// ReadAtMost reads everything. It fails if that is more than n bytes.
+// ReadAtMost reads everything, or fails after n bytes.
 func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, n+1))
 	if err == nil && int64(len(data)) > n {
@@ -200,7 +194,7 @@ func ReadAtMost(n int64, r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// Clean returns a text from outside without control sequences that move a terminal's cursor or change its colours; line breaks stay.
+// Clean returns a text without control sequences that move a terminal's cursor or change its colours; line breaks stay.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// Messages and exit codes of a program.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancel(t.Context())
@@ -53,9 +52,9 @@ func TestRun(t *testing.T) {
 		{name: "too few", args: []string{"do"}, code: 2, says: "error: do needs a thing: see tool do --help\n"},
 		{name: "too many", args: []string{"do", "a", "b"}, code: 2, says: "error: do takes a thing, and \"b\" is one too many: see tool do --help\n"},
 		{name: "none wanted", args: []string{"rest", "a"}, code: 2, says: "error: rest takes no argument, and \"a\" is one: see tool rest --help\n"},
-		{name: "a flag that is no number", args: []string{"do", "it", "--count", "x"}, code: 2,
+		{name: "a flag that is not a number", args: []string{"do", "it", "--count", "x"}, code: 2,
 			says: "error: invalid argument \"x\" for \"--count\" flag: must be an integer: see tool do --help\n"},
-		{name: "a flag that is no duration", args: []string{"do", "it", "--wait", "x"}, code: 2,
+		{name: "a flag that is not a duration", args: []string{"do", "it", "--wait", "x"}, code: 2,
 			says: "error: invalid argument \"x\" for \"--wait\" flag: must be a duration like \"30s\" or \"5m\": see tool do --help\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +81,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestErrorsNameLocalTimes proves that errors show times in the reader's time zone.
 func TestErrorsNameLocalTimes(t *testing.T) {
 	zone := time.Local
 	time.Local = time.FixedZone("CST", 8*60*60)
@@ -151,7 +149,6 @@ Use "tool options" for the global flags.
 	}
 }
 
-// Forms of output, and values that they can't write.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -183,7 +180,6 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// An endless file is refused before it fills the memory.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	if _, err := command.ReadAtMost(1<<20, endless{}); err == nil || err.Error() != "it has more than 1 MB: give it in parts" {

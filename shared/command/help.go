@@ -14,8 +14,7 @@ import (
 
 const columns = 80
 
-// usage prints how to call a command, as cobra does, but without the global flags: they have a page of their own, which leaves the
-// command's few flags visible.
+// usage prints how to call a command, as cobra does, but without the global flags, which would hide the command's few.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	l := spoken(cmd.Root().Context())
@@ -55,7 +54,6 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// listed returns a line for each command of a group below another command.
 func listed(in *cobra.Command, group string, l *say.Language) string {
 	var b strings.Builder
 	for _, c := range in.Commands() {
@@ -69,7 +67,6 @@ func listed(in *cobra.Command, group string, l *say.Language) string {
 // unsettled is the hook of commands that work whatever the global flags are.
 func unsettled(*cobra.Command, []string) error { return nil }
 
-// optionsCommand returns the command that lists the global flags.
 func optionsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "options",
@@ -117,7 +114,6 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// noCommand returns the mistake of an unknown subcommand.
 func noCommand(in *cobra.Command, name string) error {
 	var names []string
 	for _, c := range in.Commands() {
@@ -132,7 +128,6 @@ func noCommand(in *cobra.Command, name string) error {
 	return Wrong("unknown command %q: see %s --help", path+name, in.CommandPath())
 }
 
-// flagError returns a mistake in the flags of a command, with the way out.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		var names []string
@@ -189,7 +184,7 @@ func ofFlag(err error) error {
 	return same
 }
 
-// reason returns pflag's reason for refusing a flag's value (v1.1, one file for each type of value).
+// reason returns pflag's reason for refusing a value (v1.1, one file for each type of value).
 func reason(why string) say.Text {
 	for _, known := range []say.Text{say.F("must be an integer"), say.F("must be a non-negative integer"), say.F("must be a number"),
 		say.F("must be true or false"), say.F("must be a duration like \"30s\" or \"5m\"")} {

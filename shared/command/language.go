@@ -11,11 +11,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// speaks is the context key of the reader's language.
 type speaks struct{}
 
-// Speak returns a context whose help and usage errors appear in a language. language is called only when there is something to
-// print, since flags and files select it.
+// Speak returns a context whose help and usage errors appear in a language. language is called only before printing, since flags and files select it.
 func Speak(ctx context.Context, language func() *say.Language) context.Context {
 	return context.WithValue(ctx, speaks{}, language)
 }
@@ -32,7 +30,6 @@ func spoken(ctx context.Context) *say.Language {
 	return language()
 }
 
-// errorText returns an error's text in a language.
 func errorText(err error, l *say.Language) string {
 	if l == nil {
 		return err.Error()
@@ -40,7 +37,6 @@ func errorText(err error, l *say.Language) string {
 	return say.Of(err).In(l)
 }
 
-// help prints the purpose and usage of a command, as cobra does.
 func help(cmd *cobra.Command, _ []string) {
 	text := cmd.Long
 	if text == "" {
@@ -52,8 +48,7 @@ func help(cmd *cobra.Command, _ []string) {
 	_, _ = fmt.Fprint(cmd.OutOrStdout(), text+cmd.UsageString())
 }
 
-// paragraphs translates a text of the help paragraph by paragraph: the key of a translation is the paragraph on one line.
-// Paragraphs without one, such as commands, stay unchanged.
+// paragraphs translates each paragraph by its text on one line. Paragraphs without a translation, such as commands, stay.
 func paragraphs(text string, l *say.Language) string {
 	if l == nil {
 		return text
@@ -67,7 +62,6 @@ func paragraphs(text string, l *say.Language) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// flagUsages lists the flags in a language.
 func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	if l == nil {
 		return flags.FlagUsagesWrapped(columns)
@@ -104,8 +98,7 @@ func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	return b.String()
 }
 
-// fold breaks a text into lines of at most that many columns: at spaces and between wide letters, but not before closing or after
-// opening punctuation.
+// fold breaks a text into lines of at most that many columns, at spaces and between wide letters, not before closing or after opening punctuation.
 func fold(text string, most int) []string {
 	const closes, opens = "，。；：！？、）”", "（“"
 	var lines []string

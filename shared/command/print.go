@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// JSON writes a value as JSON with this indent, followed by a line break.
+// JSON writes a value as indented JSON with a line break.
 func JSON(to io.Writer, value any, indent string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -39,8 +39,7 @@ func YAML(to io.Writer, value any) error {
 	return err
 }
 
-// JSONPath returns a function that writes what an expression finds in a value, as kubectl does: fields have their names in JSON,
-// and the outer braces are optional.
+// JSONPath returns a function that writes what an expression finds, as kubectl does: fields have their JSON names, and the outer braces are optional.
 func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 	text := expr
 	if !strings.Contains(text, "{") {
@@ -65,7 +64,7 @@ func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 	}, nil
 }
 
-// Template returns a function that executes a Go template on a value, as kubectl does: fields have their names in JSON.
+// Template returns a function that executes a Go template on a value, as kubectl does: fields have their JSON names.
 func Template(source string) (func(to io.Writer, value any) error, error) {
 	t, err := template.New("output").Parse(source)
 	if err != nil {
@@ -98,7 +97,6 @@ func generic(value any) (any, error) {
 	return numbers(data), nil
 }
 
-// numbers replaces JSON numbers by Go's.
 func numbers(data any) any {
 	switch v := data.(type) {
 	case map[string]any:
@@ -145,7 +143,7 @@ type Build struct {
 // String returns it as one line, to print after the program's name.
 func (b Build) String() string { return fmt.Sprintf("%s (%s, %s)", b.Version, b.Go, b.Platform) }
 
-// Built returns how this program, of this version, was built.
+// Built returns how this program was built.
 func Built(version string) Build {
 	b := Build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
 	info, ok := debug.ReadBuildInfo()

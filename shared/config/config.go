@@ -1,12 +1,9 @@
 // Package config reads the YAML files that people write: the policy, the routes and the configuration of the command line. Begin with
 // [Decode].
 //
-// It is strict, since a typo must neither loosen a rule nor send an event elsewhere. Unknown fields, duplicate fields, values of
-// another type, empty values, anchors and a second document are errors, and each error names its line and its field. The whole file is
-// read before errors are reported, so one run shows all of them.
-//
-// It does not decode Kubernetes objects, which newer releases extend, or the contents of the stream: the rules of their APIs apply to
-// those.
+// It is strict, since a typo must neither loosen a rule nor send an event elsewhere. Unknown or duplicate fields, values of another type,
+// empty values, anchors and a second document are errors that name line and field; one run reports all of them. It does not decode
+// Kubernetes objects or the contents of the stream, whose APIs have their own rules.
 package config
 
 import (
@@ -21,7 +18,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// most is the largest size of a file in bytes.
 const most = 1 << 20
 
 // A Document is a file that was read, and its mistakes. The zero value is an empty file.
@@ -39,9 +35,8 @@ func (d *Document) Empty() bool { return !d.said }
 // A texter reads itself from the text in a file and returns what is wrong with it. An empty text leaves the value unchanged.
 type texter interface{ ReadText(text string) error }
 
-// Decode reads YAML, or JSON, which is YAML too, into a struct or a map by its json names. A value with a method ReadText reads
-// itself. An empty file leaves the value unchanged. An error means that the text can't be read at all; mistakes in single fields are
-// in the document, to which the caller can add more.
+// Decode reads YAML or JSON into a struct or a map by its json names; a value with a method ReadText reads itself. An empty file leaves the
+// value unchanged. An error means an unreadable text; mistakes in fields are in the document, to which the caller can add more.
 func Decode(text []byte, into any) (*Document, error) {
 	if len(text) > most {
 		return nil, fmt.Errorf("the file has more than %d bytes", most)
@@ -69,8 +64,7 @@ func Decode(text []byte, into any) (*Document, error) {
 	return d, nil
 }
 
-// unreadable returns the error of a text that is not YAML, with its line. The library names no line for the first one, or for bytes
-// that are not text.
+// unreadable returns the error of a text that is not YAML, with its line, which the library omits for the first one and for binary bytes.
 func unreadable(text []byte, err error) error {
 	said := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.HasPrefix(said, "line ") {
@@ -82,8 +76,7 @@ func unreadable(text []byte, err error) error {
 	return fmt.Errorf("line %d: %s", 1+bytes.Count(text[:max(0, bytes.IndexFunc(text, control))], []byte("\n")), said)
 }
 
-// Fail notes what is wrong with a field, unless a wrong type was already reported for it. A field without a line has that of its
-// parent.
+// Fail notes what is wrong with a field, or nothing if its type was already reported. A field without a line has that of its parent.
 func (d *Document) Fail(at, format string, args ...any) {
 	if d.broken[at] {
 		return
@@ -111,13 +104,12 @@ func (d *Document) Fail(at, format string, args ...any) {
 // Has reports whether the file contains the field.
 func (d *Document) Has(at string) bool { return d.lines[at] > 0 }
 
-// Broken reports whether the field's value has the wrong type, which is already reported.
+// Broken reports whether the field's type is wrong, which is already reported.
 func (d *Document) Broken(at string) bool { return d.broken[at] }
 
 // Err returns all mistakes, one line each; nil without any.
 func (d *Document) Err() error { return errors.Join(d.errs...) }
 
-// misfit notes that a field's value has the wrong type.
 func (d *Document) misfit(at, format string, args ...any) {
 	d.Fail(at, format, args...)
 	d.broken[at] = true
@@ -219,8 +211,7 @@ var kinds = map[reflect.Kind]struct{ what, tag string }{
 	reflect.Int64:  {"a whole number", "!!int"},
 }
 
-// scalar reads a text, a number or a boolean. A number counts as a text only in quotes: 0123 would lose its zero. A time is read as
-// its text.
+// scalar reads a text, a number or a boolean. A number counts as a text only in quotes: 0123 would lose its zero. A time stays its text.
 func (d *Document) scalar(at string, n *yaml.Node, to reflect.Value) {
 	k := kinds[to.Kind()]
 	tag := n.ShortTag()

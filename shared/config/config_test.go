@@ -65,7 +65,6 @@ func (l *level) ReadText(text string) error {
 	return nil
 }
 
-// A texter reports what is wrong with its text.
 func TestDecodeText(t *testing.T) {
 	t.Parallel()
 	type levels struct {
@@ -180,7 +179,6 @@ line 1: on: it is missing`
 	}
 }
 
-// No text makes Decode panic, and each error names a line.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{"", "mode: fix", "rules: [{from: a, labels: {b: c}}]", "? [a]\n: b", "!!binary x", "a: &a [*a]", "\x00", "- 1", "<<: {a: b}"} {
 		f.Add(text)

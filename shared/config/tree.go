@@ -6,10 +6,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Tree knows the line of each field of a YAML document. It reads documents of any kind, without checking them.
+// A Tree knows the line of each field of a YAML document of any kind.
 type Tree struct{ root *yaml.Node }
 
-// Parse returns the tree of a document. For a text that is not YAML, the tree is empty.
+// Parse returns the tree of a document; it is empty if the text is not YAML.
 func Parse(text []byte) Tree {
 	var doc yaml.Node
 	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
@@ -18,8 +18,7 @@ func Parse(text []byte) Tree {
 	return Tree{doc.Content[0]}
 }
 
-// Line returns the line, from 1, of the field with this path, or of the deepest field on its path that exists. An entry of a list is
-// named by its index.
+// Line returns the line, from 1, of the field with this path, or of its deepest existing parent. An index names an entry of a list.
 func (t Tree) Line(path ...string) int {
 	if t.root == nil {
 		return 1

@@ -2,7 +2,6 @@ package config
 
 import "testing"
 
-// A field is found at its line, or else at that of the nearest parent.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	const text = "# a list\nkind: List\nitems:\n- kind: Service\n  metadata:\n    name: web\n    annotations: {a.b/c: x,\n      d: y}\n" +

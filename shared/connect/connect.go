@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Config says on which cluster and cloud the hands of this process work. Each field up to VPC has an environment variable, which
-// FromEnv reads.
+// A Config says on which cluster and cloud the hands of this process work. FromEnv reads each field up to VPC from its environment variable.
 type Config struct {
 	Cluster    string // LBREMEDY_CLUSTER: ID of the ACK cluster
 	Region     string // LBREMEDY_REGION: its region, such as cn-hangzhou
@@ -37,12 +36,11 @@ type Config struct {
 	Log         *slog.Logger
 }
 
-// recall is for how long looks share their reads of the cluster, its VPC, the region's load balancers, and the Services that fail
-// together. It adds to the age of a plan's reads, which a run keeps below 5 s.
+// recall is for how long looks share their reads of the cluster, its VPC, the region's load balancers, and the Services that fail together.
+// It adds to the age of a plan's reads, which a run keeps below 5 s.
 const recall = time.Second
 
-// lease is how long a kubeconfig of the container service is valid: short, because it remains valid wherever it may leak to, and cheap
-// to renew.
+// lease is how long a kubeconfig of the container service is valid: short, because it may leak and is cheap to renew.
 const lease = time.Hour
 
 // FromEnv returns the configuration in the environment.
@@ -82,7 +80,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Clients returns the clients of local hands. It sends no request yet. decode makes a step from data.
+// Clients returns the clients of local hands without a request. decode makes a step from data.
 func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, error)) (*hand.Clients, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -103,8 +101,7 @@ func (c Config) Clients(decode func(kind string, data []byte) (remedy.Step, erro
 	}, nil
 }
 
-// kube returns the cluster. account fetches a kubeconfig with the key of the request that needs it: on Function Compute the function's
-// own role.
+// kube returns the cluster. account fetches a kubeconfig with the key of the request: on Function Compute the function's own role.
 func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 	if c.From == "cs" {
 		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
@@ -126,7 +123,7 @@ func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 	return kube.New(config)
 }
 
-// plain decodes a text that may be base64: a kubeconfig itself is never valid base64.
+// plain decodes a text that may be base64, which a kubeconfig itself never is.
 func plain(data string) []byte {
 	if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(data)); err == nil {
 		return text

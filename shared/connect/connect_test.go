@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Each mistake in a configuration is reported in one sentence, before any request.
 func TestConfig(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config connect.Config
@@ -60,8 +59,6 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A cluster is reached with a kubeconfig from the container service, under the key of the request that needs it, and with one in the
-// environment.
 func TestKubeconfigFrom(t *testing.T) {
 	k := cluster.Join(t)
 	ns := k.Namespace(t)
@@ -128,9 +125,9 @@ func TestKubeconfigFrom(t *testing.T) {
 		}
 	}
 	c = base
-	c.From, c.Data = "data", "a secret that is no kubeconfig"
+	c.From, c.Data = "data", "a secret that is not a kubeconfig"
 	if _, err := c.Clients(step.Decode); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v for data that is no kubeconfig", err)
+		t.Errorf("got %v for data that is not a kubeconfig", err)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// A shifted is a NATS whose clock differs from the local one.
 type shifted struct {
 	*stream.Stream              // a connection to it
 	ahead          atomic.Int64 // nanoseconds
@@ -24,8 +23,7 @@ type shifted struct {
 
 func (s *shifted) pass(d time.Duration) { s.ahead.Add(int64(d)) }
 
-// shift returns a connection to a NATS whose clock is ahead. The stream and the bucket are in a separate account, and only the
-// server's statements of the time are redirected.
+// shift returns a connection to a NATS whose clock is ahead. The stream and bucket have their own account; only the server's times are shifted.
 func shift(t *testing.T, ahead time.Duration) *shifted {
 	t.Helper()
 	dir := t.TempDir()

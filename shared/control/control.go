@@ -1,9 +1,7 @@
-// Package control holds the documents that limit what engines write: control.<cluster> with the cluster's pause and breakers,
-// budget.<cluster> with the places in its budgets, and claim.<resource> with the places of a resource. They are JSON values in the
-// bucket, changed by compare-and-set.
-//
-// All times that decide are the NATS server's. An unreadable document permits nothing: everything is paused, and every breaker is
-// open. Begin with [Update], [PauseIn], [Trip] and [Spend].
+// Package control holds the documents that limit what engines write: control.<cluster> with pause and breakers, budget.<cluster> with the
+// places in the budgets, and claim.<resource> with the places of a resource. They are JSON values in the bucket, changed by compare-and-set.
+// The NATS server's time decides. An unreadable document permits nothing: everything is paused, and every breaker is open. Begin with
+// [Update], [PauseIn], [RecordFailedFix] and [Spend].
 package control
 
 import (
@@ -51,9 +49,8 @@ func Key(cluster string) string { return strings.TrimSuffix(all+"."+cluster, "."
 // Keys returns the keys of the documents that apply to a cluster, that of all clusters first.
 func Keys(cluster string) []string { return slices.Compact([]string{all, Key(cluster)}) }
 
-// Update changes the document of a cluster, or that of all (""). change may be called again, without a concurrent change of the
-// document; now is the server's time. An error of change is returned and leaves the document as it was. ErrUnreadable: the document
-// can't be read and stays as it is; Resume makes a new one.
+// Update changes the document of a cluster, or that of all (""). change may be called again, never concurrently; now is the server's time.
+// An error leaves the document as it was. The error is ErrUnreadable if the document can't be read; Resume makes a new one.
 func Update(ctx context.Context, s *stream.Stream, cluster string, change func(d *Doc, now time.Time) error) error {
 	return update(ctx, s, cluster, func(d *Doc, now time.Time) error {
 		if d.broken != nil {
@@ -63,7 +60,7 @@ func Update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 	})
 }
 
-// update is Update that also gives change a document that can't be read.
+// update is Update that also gives change an unreadable document.
 func update(ctx context.Context, s *stream.Stream, cluster string, change func(d *Doc, now time.Time) error) error {
 	if err := event.ValidCluster(cluster); cluster != "" && err != nil {
 		return err
@@ -74,7 +71,6 @@ func update(ctx context.Context, s *stream.Stream, cluster string, change func(d
 	})
 }
 
-// every calls f for all existing documents, that of all clusters first.
 func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)) error {
 	view, err := s.View(ctx, all, all+".*")
 	if err != nil {
@@ -86,7 +82,6 @@ func every(ctx context.Context, s *stream.Stream, f func(cluster string, d *Doc)
 	return nil
 }
 
-// in returns the document that a view holds under a key, or an empty one.
 func in(view stream.View, key string) *Doc {
 	e, ok := view[key]
 	if ok && e.Value == nil { // a refused message

@@ -112,7 +112,6 @@ func TestUnreadable(t *testing.T) {
 			}
 		})
 	}
-	// A document without its usual contents still applies.
 	must(t, s.Put(ctx, control.Key("c1"), []byte(`{"v":1,"key":"control.c1","pause":{"cluster":"c2","by":""},"breakers":{"tag-missing":{}}}`)))
 	view, err := s.View(ctx, control.Keys("c1")...)
 	must(t, err)

@@ -21,7 +21,7 @@ type Pause struct {
 	Host     string    `json:"host,omitempty"`     // the machine on which they paused
 }
 
-// String says who has paused what, as a sentence.
+// String returns the pause as a sentence.
 func (p Pause) String() string { return p.Text().String() }
 
 // Text returns the pause as a message.
@@ -38,7 +38,7 @@ func (p Pause) Text() say.Text {
 	return say.F("Paused by %s at %s: %s.", p.By, at, p.Why)
 }
 
-// SetPause puts a pause in force unless its cluster has one; replace overrides an existing one.
+// SetPause puts a pause in force; replace overrides an existing one, which otherwise stays.
 func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) error {
 	return update(ctx, s, p.Cluster, func(d *Doc, _ time.Time) error {
 		if replace || d.pause(p.Cluster) == nil {
@@ -48,8 +48,7 @@ func SetPause(ctx context.Context, s *stream.Stream, p Pause, replace bool) erro
 	})
 }
 
-// Resume ends the pause of a cluster, or that of all (""), and returns it; nil if the cluster was not paused. It replaces an unreadable
-// document by an empty one.
+// Resume ends the pause of a cluster, or that of all (""), and returns it, or nil. It replaces an unreadable document by an empty one.
 func Resume(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	var was *Pause
 	err := update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
@@ -74,8 +73,7 @@ func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 	return found, err
 }
 
-// Paused returns the pause in force in a cluster; nil if none exists. An error leaves that open: without an answer nothing may be
-// written.
+// Paused returns the pause in force in a cluster, or nil. After an error, nothing may be written.
 func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	view, err := s.View(ctx, Keys(cluster)...)
 	if err != nil {
@@ -103,7 +101,7 @@ func (d *Doc) pause(cluster string) *Pause {
 	return d.Pause
 }
 
-// A Breaker is open after fixes of a class did not work: from then on the class asks, until a person closes the breaker.
+// A Breaker is open after fixes of a class did not work: the class asks until a person closes it.
 type Breaker struct {
 	Cluster string    `json:"cluster"`
 	Class   string    `json:"class"`
@@ -111,7 +109,7 @@ type Breaker struct {
 	Why     say.Text  `json:"why"` // a sentence
 }
 
-// Text returns the sentence that the breaker is open, and why.
+// Text returns a sentence that the breaker is open, and why.
 func (b *Breaker) Text() say.Text {
 	t := say.F("The breaker of the class %s has been open since %s.", b.Class, b.At.Format(time.RFC3339))
 	if b.At.IsZero() {
@@ -146,8 +144,7 @@ func Breakers(ctx context.Context, s *stream.Stream, cluster string) ([]Breaker,
 	return open, err
 }
 
-// BreakerIn returns the open breaker of a class from a view of Keys; nil if it is closed. It returns nil for an unreadable document:
-// this counts first as a pause, so the case waits and nobody is asked about its plan.
+// BreakerIn returns the open breaker of a class from a view of Keys, or nil. An unreadable document counts as a pause, so nobody is asked.
 func BreakerIn(view stream.View, cluster, class string) *Breaker {
 	d := in(view, Key(cluster))
 	if d.broken != nil {
@@ -167,7 +164,7 @@ func (d *Doc) breaker(cluster, class string) *Breaker {
 	return &b
 }
 
-// CloseBreaker lets a class write again and reports whether its breaker was open. The fixes that opened it no longer count.
+// CloseBreaker closes the breaker of a class and reports whether it was open. The fixes that opened it no longer count.
 func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) (was bool, err error) {
 	err = Update(ctx, s, cluster, func(d *Doc, _ time.Time) error {
 		_, was = d.Breakers[class]
@@ -181,8 +178,7 @@ func CloseBreaker(ctx context.Context, s *stream.Stream, cluster, class string) 
 // Window is how long fixes that did not work count.
 const Window = 10 * time.Minute
 
-// RecordFailedFix counts an attempt of a class that did not work, once. When their number within Window reaches most, it opens the breaker of the
-// class unless it is open; it returns a breaker that it opened.
+// RecordFailedFix counts an attempt that did not work, once. When the number within Window reaches most, it opens a closed breaker and returns it.
 func RecordFailedFix(ctx context.Context, s *stream.Stream, cluster, class, attempt string, most int, why say.Text) (*Breaker, error) {
 	var opened *Breaker
 	err := Update(ctx, s, cluster, func(d *Doc, now time.Time) error {
@@ -206,7 +202,6 @@ func RecordFailedFix(ctx context.Context, s *stream.Stream, cluster, class, atte
 	return opened, nil
 }
 
-// with sets a key of a map that may be nil.
 func with[V any](m map[string]V, key string, value V) map[string]V {
 	if m == nil {
 		m = map[string]V{}

@@ -20,8 +20,8 @@ const (
 )
 
 const (
-	// MostServices is how many Services can have a place in the budgets of a cluster at once, whatever the policy allows. They fit
-	// into the document even if all were written within ten minutes. Beyond it the budget of the cluster is spent.
+	// MostServices is how many Services can have a place in the budgets of a cluster, whatever the policy allows: they fit into the document
+	// even if all were written within ten minutes. Beyond it the cluster's budget is spent.
 	MostServices = 10_000
 
 	longest  = time.Hour      // for which a place is taken
@@ -52,7 +52,6 @@ func BudgetKey(cluster string) string { return "budget." + cluster }
 // ClaimKey returns the key of the places of a resource.
 func ClaimKey(resource string) string { return "claim." + resource }
 
-// seconds returns the time d after now in whole seconds, rounded up.
 func seconds(now time.Time, d time.Duration) int64 { return now.Add(d + time.Second - 1).Unix() }
 
 func (p *Places) drop(now time.Time) {
@@ -76,7 +75,7 @@ func (p *Places) drop(now time.Time) {
 	}
 }
 
-// lacks returns the first of the owner's wants that has no place left, and when one is free there; len(wants) if all have one.
+// lacks returns the first of the owner's wants without a free place, and when one is free there; len(wants) if all have one.
 func (p *Places) lacks(owner string, wants []want) (i int, free time.Time) {
 	for i, w := range wants {
 		taken := p.Taken[w.class]
@@ -91,8 +90,8 @@ func (p *Places) lacks(owner string, wants []want) (i int, free time.Time) {
 	return len(wants), time.Time{}
 }
 
-// take takes a place for each of an owner's wants, or none, and returns the first full one and when a place is free there. An owner
-// that has a place keeps it, at least for the wanted time from now. A dry call takes none.
+// take takes a place for each of an owner's wants, or none, and returns the first full one and when a place is free there. An owner keeps
+// its place at least for the wanted time from now. A dry call takes none.
 func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wants ...want) (int, time.Time, error) {
 	tooLong := func(w want) bool { return w.ttl > longest }
 	if owner == "" || len(owner) > mostName || len(key) > mostName || slices.ContainsFunc(wants, tooLong) {
@@ -122,7 +121,7 @@ func take(ctx context.Context, s *stream.Stream, key, owner string, dry bool, wa
 	return lacks, free, nil
 }
 
-// read returns the places under a key, without those that are over.
+// read returns the places under a key that are not over.
 func read(ctx context.Context, s *stream.Stream, key string) (*Places, error) {
 	p, now, err := stream.ReadDocument(ctx, s, key, reader[Places](key))
 	if err == nil {
@@ -151,8 +150,8 @@ type Room struct {
 	Free           time.Time // when a place is free in the first full budget; zero: unknown
 }
 
-// Spend takes a place for a Service in the budget of its class and in that of the cluster, or in neither, and reports which budgets
-// have one. Of any number of Services, at most that many get a place. A dry call takes none.
+// Spend takes a place for a Service in the budgets of its class and of the cluster, or in neither, and reports which have one. No budget
+// gives out more places than it has. A dry call takes none.
 func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid string, ofClass, ofCluster int) (Room, error) {
 	lacks, free, err := take(ctx, s, BudgetKey(cluster), uid, dry, want{class, ofClass, ClassWindow}, want{"", min(ofCluster, MostServices), ClusterWindow})
 	if err != nil {
@@ -161,7 +160,7 @@ func Spend(ctx context.Context, s *stream.Stream, dry bool, cluster, class, uid 
 	return Room{Class: lacks > 0, Cluster: lacks > 1, Free: free}, nil
 }
 
-// Spent returns the ends of all Services' places in the budget of a cluster ("") and in those of its classes, the next one first.
+// Spent returns the ends of all places in the budget of a cluster ("") and in those of its classes, the next one first.
 func Spent(ctx context.Context, s *stream.Stream, cluster string) (map[string][]time.Time, error) {
 	p, err := read(ctx, s, BudgetKey(cluster))
 	if err != nil {
@@ -183,8 +182,7 @@ type Left struct {
 	Free    map[string]time.Time // of a spent budget, by class or "" for the cluster's: when a place is free
 }
 
-// PlacesLeft returns what is left of the budgets of a cluster and of its classes. ofCluster returns the cluster's budget for a number
-// of Services.
+// PlacesLeft returns what is left of a cluster's budgets. ofCluster returns the cluster's budget for a number of Services.
 func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, ofClass int, ofCluster func(services int) int) (Left, error) {
 	count, err := Services(ctx, s, cluster)
 	if err != nil {
@@ -209,7 +207,7 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	return p, nil
 }
 
-// Services returns how many LoadBalancer Services a cluster has, as the exporter has counted; 0 if not counted yet.
+// Services returns how many LoadBalancer Services a cluster has by the exporter's count; 0 if not counted yet.
 func Services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
 	view, err := s.View(ctx, event.CountKey(cluster))
 	if err != nil {
@@ -231,14 +229,14 @@ func ServicesIn(view stream.View, cluster string) (int, error) {
 	return n, nil
 }
 
-// Claim takes one of the places of a resource for an owner for ttl and reports whether the owner has one. A dry call takes none.
+// Claim takes a place of a resource for an owner for ttl and reports whether the owner has one. A dry call takes none.
 func Claim(ctx context.Context, s *stream.Stream, dry bool, resource string, of int, owner string, ttl time.Duration) (bool, error) {
 	lacks, _, err := take(ctx, s, ClaimKey(resource), owner, dry, want{"", of, ttl})
 	return err == nil && lacks > 0, err
 }
 
-// Lock takes the only place of a resource and reports whether it did. The place is taken until unlock is called, or for ttl. Two calls
-// never have it at once, even by one caller. Unlock is never nil.
+// Lock takes the only place of a resource until unlock, or for ttl, and reports whether it did; never twice at once, even for one caller.
+// Unlock is never nil.
 func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	owner := who + "/" + rand.Text() // a late unlock finds no place of this name, whoever has the resource then
 	held, err = Claim(ctx, s, false, resource, 1, owner, ttl)
@@ -254,8 +252,8 @@ func Lock(ctx context.Context, s *stream.Stream, resource, who string, ttl time.
 	}, true, nil
 }
 
-// LockTargets takes the locks of all targets of steps, or of none, and reports whether it did. A dry call only checks whether they are
-// free. All callers take them in the same order, which rules out deadlocks. Unlock is never nil.
+// LockTargets takes the locks of all targets, in one order against deadlocks, or none, and reports whether it did. A dry call only checks.
+// Unlock is never nil.
 func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []string, who string, ttl time.Duration) (unlock func(), held bool, err error) {
 	var unlocks []func()
 	unlock = func() {
@@ -281,8 +279,7 @@ func LockTargets(ctx context.Context, s *stream.Stream, dry bool, targets []stri
 	return unlock, true, nil
 }
 
-// Reserve reserves the next free moment for a resync in a cluster, now or that long after the one before, whichever is later, and
-// returns how long it is until then.
+// Reserve reserves the next moment for a resync in a cluster, at least that long after the one before, and returns how long it is until then.
 func Reserve(ctx context.Context, s *stream.Stream, cluster string, every time.Duration) (time.Duration, error) {
 	var wait time.Duration // as in take
 	err := change(ctx, s, BudgetKey(cluster), func(p *Places, now time.Time) bool {

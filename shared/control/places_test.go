@@ -34,7 +34,7 @@ func spend(t testing.TB, s *stream.Stream, class string, n, ofClass, ofCluster i
 	return room{r.Class, r.Cluster}
 }
 
-// Two engines never give out more places than there are, and every caller that is told so has one, even with lost acknowledgements.
+// Two engines never give out more places than exist, and every caller that got one has it, even with lost acknowledgements.
 func TestEnginesContend(t *testing.T) {
 	t.Parallel()
 	const services, ofClass, ofCluster = 60, 20, 50
@@ -174,7 +174,6 @@ func TestSpendTwice(t *testing.T) {
 	}
 }
 
-// Places end by the server's time, whatever the local clock says.
 func TestPlacesEnd(t *testing.T) {
 	t.Parallel()
 	s := shift(t, time.Hour)
@@ -208,7 +207,6 @@ func TestPlacesEnd(t *testing.T) {
 	took("after 61 minutes", class, 2, room{class: true, cluster: true})
 	took("after 61 minutes", class, 1, room{})
 
-	// Fixes that did not work count for ten minutes.
 	count := func(attempt string) *control.Breaker {
 		t.Helper()
 		b, err := control.RecordFailedFix(t.Context(), s.Stream, "c1", class, attempt, 3, say.F("It is a test."))
@@ -233,7 +231,6 @@ func TestPlacesEnd(t *testing.T) {
 		t.Error("an open breaker opens again")
 	}
 
-	// Places stored by a server whose clock was a day ahead do not last that long.
 	s.pass(24 * time.Hour)
 	took("a day later", class, 2, room{class: true, cluster: true})
 	claimed("a day later", "b", true)
@@ -248,7 +245,6 @@ func TestPlacesEnd(t *testing.T) {
 	claimed("an hour later", "c", true)
 }
 
-// Moments for resyncs are spaced, whoever reserves them.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	const n, every = 40, time.Minute
@@ -280,7 +276,6 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A lock is held once, and a late unlock does not release another holder's.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	s := shift(t, 0)
@@ -322,11 +317,11 @@ func TestLock(t *testing.T) {
 	first := <-unlocks
 	first()
 	second := lock(true)
-	first() // again
+	first()
 	lock(false)
 	s.pass(61 * time.Second)
 	third := lock(true)
-	second() // late
+	second()
 	if free() {
 		t.Error("the place of the third is free")
 	}
@@ -334,7 +329,6 @@ func TestLock(t *testing.T) {
 	if !free() {
 		t.Error("the place is not free")
 	}
-	// A cancelled run releases it.
 	ctx, cancel := context.WithCancel(t.Context())
 	unlock, ok, err := control.Lock(ctx, s.Stream, "target.slb/lb-1", "same", time.Minute)
 	if err != nil || !ok {
@@ -345,7 +339,6 @@ func TestLock(t *testing.T) {
 	lock(true)
 }
 
-// An owner of a claim keeps its place for the requested time, and no owner has two.
 func TestTakeTwice(t *testing.T) {
 	t.Parallel()
 	s := shift(t, 0)
@@ -379,7 +372,6 @@ func TestTakeTwice(t *testing.T) {
 	}
 }
 
-// Budgets and claims that can't be read give no place.
 func TestUnreadablePlaces(t *testing.T) {
 	t.Parallel()
 	s, ctx := fresh(t), t.Context()
@@ -445,7 +437,6 @@ func TestMostPlaces(t *testing.T) {
 	t.Logf("%d Services take %d bytes", control.MostServices, len(value))
 }
 
-// A link passes connections on and cuts them on command.
 type link struct {
 	listen net.Listener
 	mu     sync.Mutex
@@ -501,7 +492,6 @@ func (l *link) cut() {
 	l.cuts++
 }
 
-// A thousand Services take places at once.
 func BenchmarkSpend(b *testing.B) {
 	const services = 1000
 	for _, sync := range []bool{false, true} {
@@ -534,7 +524,7 @@ func benchmarkSpend(b *testing.B, syncs bool, engines, services int) {
 	}
 }
 
-// A caller that leaves does not read results of a change that is still being made; the race detector would notice.
+// A caller that leaves does not read results of a running change; the race detector would notice.
 func TestCallersLeave(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})

@@ -37,13 +37,11 @@ func flaws() *sim.World {
 	return w
 }
 
-// look runs all checks on an API server and an account, with the credentials of key.
 func look(t *testing.T, api http.Handler, account *sim.Cloud, key sim.Credentials) (*doctor.Snapshot, doctor.Result) {
 	t.Helper()
 	return lookAt(t, api, account, account.Addr(), key)
 }
 
-// lookAt does the same with another endpoint of the account.
 func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string, key sim.Credentials) (*doctor.Snapshot, doctor.Result) {
 	t.Helper()
 	server := httptest.NewServer(api)
@@ -70,7 +68,6 @@ func lookAt(t *testing.T, api http.Handler, account *sim.Cloud, endpoint string,
 	return s, r
 }
 
-// unknown returns the checks with something unknown.
 func unknown(r doctor.Result) []string {
 	var list []string
 	for _, u := range r.Unknown {
@@ -88,7 +85,7 @@ func ids(list []doctor.Finding) []string {
 	return out
 }
 
-// honest fails the test if a run that could not read everything finds something false, or doesn't report as unknown what it misses.
+// honest fails the test if a run that could not read everything finds something false, or hides what it misses.
 func honest(t *testing.T, whole, r doctor.Result) {
 	t.Helper()
 	all, found, silent := ids(whole.Findings), ids(r.Findings), unknown(r)
@@ -104,7 +101,6 @@ func honest(t *testing.T, whole, r doctor.Result) {
 	}
 }
 
-// Without permission for a product, exactly the checks that read it are unknown.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	account := sim.New(t, flaws())
@@ -139,7 +135,6 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// If half of the calls fail, whichever they are, nothing false is found.
 func TestHalf(t *testing.T) {
 	t.Parallel()
 	for _, actions := range []string{"*", "List*", "DescribeVServerGroup*", "DescribeLoadBalancerListeners"} {
@@ -163,7 +158,6 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// A list that the API server breaks off is not used.
 func TestPageFails(t *testing.T) {
 	t.Parallel()
 	z := size{services: 1200, balancers: 6, pods: 1}
@@ -192,7 +186,6 @@ func TestPageFails(t *testing.T) {
 	}
 }
 
-// Services may have no annotations, labels, status, ports or node ports.
 func TestBareServices(t *testing.T) {
 	t.Parallel()
 	account := sim.New(t, flawed.world())
@@ -221,8 +214,7 @@ func TestBareServices(t *testing.T) {
 	}
 }
 
-// A load balancer that is deleted while the doctor reads counts as gone, whichever call reports it, and nothing else is found or
-// unknown because of it.
+// A load balancer deleted while the doctor reads counts as gone, whichever call reports it, and causes nothing else to be found or unknown.
 func TestGoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"ListTagResources", "DescribeLoadBalancerListeners", "DescribeVServerGroups", "DescribeVServerGroupAttribute"} {

@@ -30,7 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A size is the size of a cluster. Each load balancer serves as many Services as it can, and each Service has that many Pods.
+// A size is the size of a cluster. Each load balancer serves as many Services as it can, each with that many Pods.
 type size struct{ services, balancers, pods int }
 
 func (z size) id(i int) string { return fmt.Sprintf("lb-%04d", i%z.balancers) }
@@ -42,7 +42,6 @@ func (z size) pod(i, k int) string {
 	return fmt.Sprintf("10.%d.%d.%d", 64+n>>16&63, n>>8&255, n&255)
 }
 
-// world returns the account: load balancers of the user, shared by the Services.
 func (z size) world() *sim.World {
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: "c1", Network: "terway-eniip", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},
@@ -110,10 +109,8 @@ func node(i int) any {
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 }
 
-// api serves lists as an API server does, in pages.
 func (z size) api() http.Handler { return z.serve(z.service) }
 
-// serve does the same with these Services.
 func (z size) serve(service func(int) any) http.Handler {
 	mux := http.NewServeMux()
 	list := func(path string, n int, item func(int) any) {
@@ -141,7 +138,6 @@ func (z size) serve(service func(int) any) http.Handler {
 	return mux
 }
 
-// bigEnv tells a run in a process of its own where to connect.
 const bigEnv = "LBREMEDY_TEST_DOCTOR"
 
 type bill struct {
@@ -152,7 +148,6 @@ type bill struct {
 	Read     []doctor.Reading
 }
 
-// TestMain runs the doctor if a test started this process for it.
 func TestMain(m *testing.M) {
 	if where := os.Getenv(bigEnv); where != "" {
 		if err := child(strings.Fields(where)); err != nil {
@@ -202,7 +197,6 @@ func child(where []string) error {
 	return json.NewEncoder(os.Stdout).Encode(b)
 }
 
-// run checks a cluster of this size in a process of its own.
 func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	t.Helper()
 	account := sim.New(t, z.world())
@@ -212,7 +206,6 @@ func (z size) run(t testing.TB, delay time.Duration) (bill, *sim.Cloud) {
 	return z.runOn(t, account, "0s"), account
 }
 
-// runOn checks a cluster of this size in a process of its own, with an account and a limit of time.
 func (z size) runOn(t testing.TB, account *sim.Cloud, limit string) bill {
 	t.Helper()
 	api := httptest.NewServer(z.api())
@@ -233,7 +226,6 @@ func (z size) runOn(t testing.TB, account *sim.Cloud, limit string) bill {
 	return b
 }
 
-// A run makes only the necessary calls, knows everything, and stays small.
 func TestDoctor(t *testing.T) {
 	z := size{services: 300, balancers: 30, pods: 10}
 	b, account := z.run(t, 0)
@@ -261,8 +253,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// A run out of time reports what it has not read as unknown, and finds nothing wrong with it. Each run begins at another load
-// balancer, which covers all of them over time.
+// A run out of time reports the unread as unknown and finds nothing wrong with it. Each run begins elsewhere, which covers all over time.
 func TestTimeIsUp(t *testing.T) {
 	z := size{services: 60, balancers: 60, pods: 2}
 	asked, limit := map[string]bool{}, 2*time.Second
@@ -289,7 +280,7 @@ func TestTimeIsUp(t *testing.T) {
 	t.Errorf("in 20 runs %d of %d groups were asked for", len(asked), z.services)
 }
 
-// published returns an account with the published call limits per minute for the doctor's most frequent calls
+// published returns an account with the published limits per minute of the doctor's most frequent calls
 // (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-quota).
 func (z size) published() *sim.World {
 	w := z.world()
@@ -301,14 +292,13 @@ func (z size) published() *sim.World {
 	return w
 }
 
-// BenchmarkScale runs the doctor on 10,000 Services, at 50 ms a call and with the published call limits. LBREMEDY_BENCH_DOCTOR
-// sets another number of Services.
+// BenchmarkScale runs the doctor on 10,000 Services, or LBREMEDY_BENCH_DOCTOR, at 50 ms a call and with the published call limits.
 func BenchmarkScale(b *testing.B) {
 	n := 10_000
 	if text := os.Getenv("LBREMEDY_BENCH_DOCTOR"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 500 {
-			b.Fatalf("LBREMEDY_BENCH_DOCTOR: %q is no number of Services from 500 on", text)
+			b.Fatalf("LBREMEDY_BENCH_DOCTOR: %q is not a number of Services from 500 on", text)
 		}
 	}
 	z := size{services: n, balancers: 500, pods: 2}

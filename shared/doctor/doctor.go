@@ -1,15 +1,11 @@
-// Package doctor examines a whole cluster for what will fail, or has failed silently, before anybody reports it.
+// Package doctor examines a whole cluster for what will fail, or has failed silently, before anybody reports it. Begin with [Run].
 //
-// A [Check] is a value: an ID, a page, the parts of a [Snapshot] that it reads and a pure function over it. [Gather] reads one snapshot for
-// all selected checks, and [Examine] runs them on it. The checks themselves are in functions/doctor. Begin with [Run].
+// A [Check] is an ID, a page, the parts of a [Snapshot] that it reads and a pure function over it; the checks are in functions/doctor.
+// [Gather] reads one snapshot for all selected checks, and [Examine] runs them. Each part declares its own permissions.
 //
-// Unknown is not healthy: if a part of the snapshot could not be read, the checks that need it are unknown, for one load balancer
-// alone if only its read failed. A result lists what is unknown beside what was found.
-//
-// The snapshot holds Kubernetes and cloud objects, without the fields that no check reads. Checks can therefore use the same
-// functions as remedies, and 5,000 Services with 50,000 endpoints take less than a third of the allowed memory.
-//
-// Checks declare no permissions: each part declares its own.
+// Unknown is not healthy: if a part could not be read, the checks that need it are unknown, for one load balancer alone if only its read
+// failed. A result lists what is unknown beside what was found. The snapshot holds Kubernetes and cloud objects, so checks can use the
+// functions of remedies; without unread fields, 5,000 Services with 50,000 endpoints take less than a third of the allowed memory.
 package doctor
 
 import (
@@ -31,12 +27,10 @@ type Check struct {
 	ID  string // lower-case words with hyphens
 	Doc string // Markdown; its first line is the title
 
-	// Needs are the parts without which the check knows nothing. Uses are those it can do without; the check itself reports what
-	// is then unknown.
+	// Needs are the parts without which the check knows nothing. Uses are those it can do without, and reports as unknown.
 	Needs, Uses []Part
 
-	// Manifest says that the check works for a Service that is not in the cluster yet, without UID, status or anything set by the
-	// controller.
+	// Manifest says that the check works for a Service without UID, status or anything set by the controller.
 	Manifest bool
 
 	// Find examines the snapshot and reports. It reads nothing else, not even a clock.
@@ -50,8 +44,7 @@ type Check struct {
 type Fix struct {
 	Steps       []remedy.Step // zero values: the kinds of write that a plan may hold
 	Annotations []string      // that the steps may set or remove, as in a Remedy
-	// Plan returns a plan for all of the check's findings about the Service. A plan without steps asks. Other changes that a full
-	// sync would make are added to it.
+	// Plan returns a plan for all of the check's findings about the Service, or a question. Other changes of a full sync are added to it.
 	Plan func(*Snapshot, *corev1.Service, []Finding) remedy.Plan
 }
 
@@ -74,7 +67,6 @@ func (c *Check) Reads() []grant.Grant { return reads(c.Parts()) }
 // Severity is how much a finding matters.
 type Severity int
 
-// Severities.
 const (
 	Info     Severity = iota // good to know; nothing is wrong
 	Warning                  // will fail, or is wrong in a way that nobody notices yet
@@ -91,7 +83,7 @@ func (s Severity) String() string {
 	return severities[s]
 }
 
-// MarshalText returns the severity as a word; an error if it is invalid.
+// MarshalText returns the severity as a word, or an error.
 func (s Severity) MarshalText() ([]byte, error) {
 	if s < Info || s > Critical {
 		return nil, fmt.Errorf("%s is not a severity", s)
@@ -150,7 +142,7 @@ func (a About) String() string {
 	return a.Name
 }
 
-// InJournal returns the object as it is named in the audit of a cluster.
+// InJournal returns the object as the audit of a cluster names it.
 func (a About) InJournal(cluster string) event.Service { return serviceOf(cluster, a) }
 
 // A Finding is one problem that a check found.
@@ -158,8 +150,7 @@ type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity" jsonschema:"type=string,enum=info,enum=warning,enum=critical"`
 	About    About    `json:"about"`
-	// Key distinguishes findings of one check about one object, such as the name of an annotation; empty: there is only one. It is
-	// stable while the finding lasts.
+	// Key distinguishes a check's findings about one object, such as the name of an annotation; empty: the only one. It is stable.
 	Key      string             `json:"key,omitempty"`
 	Text     say.Text           `json:"text"`               // what is wrong, and the evidence
 	Do       say.Text           `json:"do"`                 // what to do about it
@@ -176,7 +167,7 @@ func (f Finding) ID() string {
 	return strings.Join([]string{f.Check, string(f.About.Kind), f.About.String(), f.Key}, "|")
 }
 
-// order compares findings: by severity, the worst first, then by check, object and key.
+// order compares findings by severity, the worst first, then by check, object and key.
 func order(a, b Finding) int {
 	return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.ID(), b.ID()))
 }
@@ -201,7 +192,7 @@ func (r *Report) Add(f Finding) {
 	r.findings = append(r.findings, f)
 }
 
-// Unknown records that the check can't judge the object because of the error.
+// Unknown records why the check can't judge the object.
 func (r *Report) Unknown(about About, err error) {
 	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err)})
 }

@@ -82,7 +82,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// An unknown about all objects of a kind, or about the whole check, covers one object; an unknown about another object doesn't.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "u1"}

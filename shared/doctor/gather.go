@@ -34,38 +34,31 @@ type Source struct {
 	Now     time.Time
 	// Only is the one Service to read, "namespace/name", with what belongs to it; empty: all.
 	Only string
-	// Manifests are Services about to be applied. They replace the cluster's; only load balancers that they name are read. Nil: none.
+	// Manifests are Services about to be applied, which replace the cluster's; only load balancers that they name are read. Nil: none.
 	Manifests []corev1.Service
-	// Stream returns the stream with the failures. If it is nil or returns nil, no stream is configured, and the parts Failures
-	// and Delays are left out; its error is theirs.
+	// Stream returns the stream with the failures; its error is that of the parts Failures and Delays. Nil: they are left out.
 	Stream func(context.Context) (*stream.Stream, error)
-	// Counts says that only the number of backends is needed: the backends of CLBs, whose number the list of groups contains, are not read.
+	// Counts leaves out the backends of CLBs, whose number the list of groups contains.
 	Counts bool
-	// Policy returns the operator's policy; nil: no policy.
 	Policy func(context.Context) (remedy.Policy, error)
-	// Limit bounds the reading time; zero: no limit. Parts not read by then are failed in the snapshot, for each load balancer
-	// separately; the rest is complete.
+	// Limit bounds the reading time; zero: no limit. Parts not read by then fail, for each load balancer separately.
 	Limit time.Duration
 	// Progress is called with how many of a part have been read; total is 0 while unknown. Nil: not called.
 	Progress func(p Part, done, total int)
 }
 
 const (
-	// rate is the most calls a second to each product of the cloud. The cloud's limit is per account and includes the controller's
-	// calls: when it refuses a call, the doctor slows down (cloud.Reader.Limited).
+	// rate is the most calls a second to each product. The cloud's limit covers the controller, too: the doctor slows down (cloud.Reader.Limited).
 	rate   = 150
 	atOnce = 24  // concurrent calls; at 50 ms each they fill the rate three times over
 	said   = 300 // bytes kept of an Event's message
 )
 
-// mostKept limits the bytes of Services, and of their endpoints, as counted by protocol buffers: a tenant who may create Services
-// must not fill the memory (doctor.resources of the chart).
+// mostKept limits the encoded bytes of Services, and of endpoints: a tenant's Services must not fill the memory (doctor.resources of the chart).
 const mostKept = 64 << 20
 
-// A room counts the bytes kept of one part.
 type room int
 
-// take counts an object, and fails if it doesn't fit.
 func (r *room) take(size int) error {
 	if *r += room(size); *r > mostKept {
 		return say.Errorf("they are more than %d MiB, which is more than is read", mostKept>>20)
@@ -82,8 +75,7 @@ type Reading struct {
 	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
-// Gather reads the parts, and the parts that these need. Parts that can't be read are failed in the snapshot; Gather returns an
-// error only if the context has ended.
+// Gather reads the parts, and the ones they need. A part that can't be read fails in the snapshot; Gather returns only the context's error.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
 	g := &snapshotReader{
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
@@ -107,7 +99,6 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 	return g.s, g.readings, ctx.Err()
 }
 
-// A snapshotReader is a snapshot while it is read.
 type snapshotReader struct {
 	Source
 	cloud *cloud.Reader
@@ -119,14 +110,12 @@ type snapshotReader struct {
 	readings []Reading
 }
 
-// read reads a part after those that it needs.
 func (g *snapshotReader) read(ctx context.Context, p Part) {
 	defer close(g.done[p])
 	var err error
 	for _, need := range parts[p].needs {
 		<-g.done[need]
 		g.mu.Lock()
-		// One of the two kinds of load balancers may be missing.
 		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
 			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
@@ -151,7 +140,6 @@ func (g *snapshotReader) read(ctx context.Context, p Part) {
 	g.readings = append(g.readings, r)
 }
 
-// late returns the error of a read, or that the time was up before it.
 func late(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return say.Errorf("the time for reading was up")
@@ -211,7 +199,6 @@ func watched(svc *corev1.Service) bool {
 		slices.Contains(svc.Finalizers, ccm.CLBFinalizer) || slices.Contains(svc.Finalizers, ccm.NLBFinalizer)
 }
 
-// readIngress reads the state of ACK's ingress controller.
 func readIngress(ctx context.Context, g *snapshotReader) (int, error) {
 	if g.Only != "" {
 		return 0, nil // only a cluster has one
@@ -338,12 +325,11 @@ func readWriters(ctx context.Context, g *snapshotReader) (int, error) {
 	return g.bound(ctx, WritersPolicy, &g.s.Writers)
 }
 
-// readGuard reads how far the guard is in force.
 func readGuard(ctx context.Context, g *snapshotReader) (int, error) {
 	return g.bound(ctx, guard.Policy, &g.s.Guard)
 }
 
-// bound reads how far an admission policy is in force; a missing one is not.
+// bound reads how far an admission policy is in force, which a missing one is not.
 func (g *snapshotReader) bound(ctx context.Context, name string, to *kube.Binding) (n int, err error) {
 	*to, err = g.Kube.BoundPolicy(ctx, name)
 	if errors.Is(err, kube.ErrNotFound) {
@@ -352,7 +338,7 @@ func (g *snapshotReader) bound(ctx context.Context, name string, to *kube.Bindin
 	return 1, err
 }
 
-// readProtection reads ACK's own deletion protection of the namespaces that the policy protects, and of the controller's Services in them.
+// readProtection reads ACK's own deletion protection of the namespaces that the policy protects and of the controller's Services in them.
 func readProtection(ctx context.Context, g *snapshotReader) (int, error) {
 	names := map[string][]string{} // of Services, by namespace
 	for _, svc := range g.s.OfType() {
@@ -379,15 +365,13 @@ func readProtection(ctx context.Context, g *snapshotReader) (int, error) {
 	return len(g.s.Protected), err
 }
 
-// WritersPolicy is the name of the admission policy, and of its binding, that says who may write Events in the controller's name
-// (infra/cluster/event-writers.yaml).
+// WritersPolicy names the admission policy and binding for writers of Events in the controller's name (infra/cluster/event-writers.yaml).
 const WritersPolicy = "lbremedy-event-writers"
 
-// mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood of Events
-// must not fill the memory.
+// mostClaims is how many Events in the controller's name are kept: more than three for each of 5,000 Services. A flood must not fill the memory.
 const mostClaims = 16_000
 
-// mostEvents is how many Events of one Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
+// mostEvents is how many Events of a Service are kept, the newest: the controller writes up to 25 at once and 12 in an hour.
 const mostEvents = 300
 
 func (g *snapshotReader) keep(uid types.UID, e Event) {
@@ -411,7 +395,6 @@ func (g *snapshotReader) keep(uid types.UID, e Event) {
 // brief returns a copy of the beginning of a text, which doesn't keep the rest in memory.
 func brief(s string) string { return strings.Clone(strings.ToValidUTF8(s[:min(len(s), said)], "")) }
 
-// briefly returns the beginnings of a few texts.
 func briefly(list []string) []string {
 	var out []string
 	for _, s := range list[:min(len(list), mostWriters)] {
@@ -420,7 +403,6 @@ func briefly(list []string) []string {
 	return out
 }
 
-// mostWriters is how many writers of one Event are kept. Usually there are one or two.
 const mostWriters = 8
 
 // claim keeps what an Event in the controller's name says about its origin.
@@ -436,7 +418,7 @@ func (g *snapshotReader) claim(e kube.Event) {
 	})
 }
 
-// readFailures reads the failed syncs in the stream: the newest of each Service and class. It doesn't read the audit.
+// readFailures reads from the stream, not the audit, the newest failed sync of each Service and class.
 func readFailures(ctx context.Context, g *snapshotReader) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {
@@ -471,7 +453,6 @@ func readFailures(ctx context.Context, g *snapshotReader) (int, error) {
 	return len(found), nil
 }
 
-// stream returns lbremedy's stream; nil if none is configured.
 func (g *snapshotReader) stream(ctx context.Context) (*stream.Stream, error) {
 	if g.Source.Stream == nil {
 		return nil, nil
@@ -479,10 +460,10 @@ func (g *snapshotReader) stream(ctx context.Context) (*stream.Stream, error) {
 	return g.Source.Stream(ctx)
 }
 
-// mostDelays is how many measured delays are kept; older ones don't show how the controller keeps up now.
+// mostDelays is how many measured delays are kept: older ones don't show how the controller keeps up now.
 const mostDelays = 100
 
-// readDelays reads from the newest record of each case how long the controller took to sync the change.
+// readDelays reads from the newest record of each case how long the controller took to sync.
 func readDelays(ctx context.Context, g *snapshotReader) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {
@@ -494,7 +475,6 @@ func readDelays(ctx context.Context, g *snapshotReader) (int, error) {
 	}
 	var all []measured
 	err = from.EachLast(ctx, stream.Cases, event.CaseSubject(g.Cluster, "*", "*"), func(m stream.Message) error {
-		// Unreadable records are skipped here; lbremedy ls reports them.
 		if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err == nil && r.Result.Worked() && r.Timings.Sync > 0 {
 			all = append(all, measured{m.Time, r.Timings.Sync})
 		}
@@ -577,8 +557,7 @@ func (g *snapshotReader) put(b *LoadBalancer) {
 	g.s.byTag = nil // a part read earlier may have built the index, which lacks this one
 }
 
-// readNamed asks for the load balancers that Services name and no list contains: their absence from a list proves nothing, because
-// permissions limited by resource hide some.
+// readNamed asks for the load balancers that Services name and no list contains: a list leaves out what the caller may not see.
 func readNamed(ctx context.Context, g *snapshotReader) (int, error) {
 	g.mu.Lock()
 	network := map[string]bool{} // by ID: whether it is an NLB's
@@ -648,13 +627,12 @@ func (g *snapshotReader) used() []*LoadBalancer {
 	if len(list) == 0 || g.Limit == 0 {
 		return list
 	}
-	// A run out of time leaves the last ones out. Each run begins elsewhere, or the last ones would never be read.
+	// A run out of time leaves the last ones out; a random start covers them over time.
 	first := rand.N(len(list))
 	return append(list[first:], list[:first]...)
 }
 
-// each calls read for each of n objects, several at a time, even if the context has ended: read records its own errors, which
-// shows what is unknown. It returns the sum of read's counts.
+// each calls read for n objects concurrently, even after the context has ended: read records what is unknown. It returns the sum of the counts.
 func (g *snapshotReader) each(p Part, n int, read func(i int) int) (sum int) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -675,7 +653,7 @@ func (g *snapshotReader) each(p Part, n int, read func(i int) int) (sum int) {
 	return sum
 }
 
-// failed records that a part of a load balancer could not be read. If the API no longer knows the load balancer, that is not a failure.
+// failed records that a part of a load balancer could not be read, unless the load balancer no longer exists.
 func (g *snapshotReader) failed(ctx context.Context, b *LoadBalancer, p Part, err error) {
 	if err = late(ctx, err); err == nil {
 		return
@@ -692,8 +670,8 @@ func (g *snapshotReader) failed(ctx context.Context, b *LoadBalancer, p Part, er
 	b.Failed[p] = err
 }
 
-// readPrivate reads the listeners and groups of private CLBs in the cluster's VPC that no Service uses. A group names its
-// listeners, which saves calls. Other clusters' load balancers and the API server's are left out.
+// readPrivate reads the listeners and groups of private CLBs in the cluster's VPC that no Service uses, without those of other clusters and
+// the API server. A group names its listeners, which saves calls.
 func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 	g.used()
 	g.mu.Lock()
@@ -720,7 +698,6 @@ func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 	}), nil
 }
 
-// near reads the groups behind the listeners of a load balancer.
 func (g *snapshotReader) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
 	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
 	if err != nil {
@@ -831,8 +808,7 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 	}), nil
 }
 
-// readGuards reads the security groups of the NLBs whose Services have source ranges: those of the NLB, and those that the
-// controller would find for its Service.
+// readGuards reads the security groups of the NLBs whose Services have source ranges, and the ones that the controller would find for the Service.
 func readGuards(ctx context.Context, g *snapshotReader) (int, error) {
 	type guarded struct {
 		svc *corev1.Service

@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// Delays are read from cases that lbremedy has fixed, the newest last.
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)
@@ -68,7 +67,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// For each Service the newest failure of all classes is read. Without a stream the part is empty; a stream that can't be read is an error.
+// For each Service the newest failure of all classes is read. Without a stream the part is empty; an unreadable stream is an error.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := nats.Streams(t)
@@ -139,8 +138,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestIndexGrows asks for a Service's load balancer between two parts that read load balancers, as Guards does when the NLBs come
-// before the CLBs.
+// A Service's load balancer is found between two parts that read load balancers, as when Guards is read after the NLBs and before the CLBs.
 func TestIndexGrows(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid1}}
 	g := &snapshotReader{s: &Snapshot{Given: []Part{CLBs, NLBs}}}

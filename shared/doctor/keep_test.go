@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of the Events of one Service the newest are kept; the others are counted.
 func TestEventsKept(t *testing.T) {
 	g := &snapshotReader{s: &Snapshot{Events: map[types.UID][]Event{}, Unkept: map[types.UID]int{}}}
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -27,7 +26,6 @@ func TestEventsKept(t *testing.T) {
 	}
 }
 
-// A kept text doesn't hold the rest in memory, and a part keeps only what fits.
 func TestRoom(t *testing.T) {
 	if got := brief(strings.Repeat("世", 1000)); len(got) > said || got != strings.Repeat("世", said/3) {
 		t.Errorf("%d bytes are kept: %q", len(got), got)

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoCluster says that the parts of a cluster are unknown because no cluster was named.
+// ErrNoCluster says that the parts of a cluster are unknown without a cluster.
 var ErrNoCluster = errors.New("no cluster was named")
 
-// afterwards are the parts that a Service only has once it is in the cluster.
+// afterwards are the parts that a Service has only once it is in the cluster.
 var afterwards = []Part{Endpoints, Events, Failures, Guards, Nodes, Rights, Routes}
 
 // ManifestParts returns the parts that the checks read for Services not yet in the cluster.
@@ -29,7 +29,7 @@ func Alone(services []corev1.Service, list []Part) *Snapshot {
 	return s
 }
 
-// apply replaces the cluster's Services by manifests of the same names. Manifests are examined even if the others could not be read.
+// apply replaces Services by manifests of the same names, which are examined even if the others could not be read.
 func (g *snapshotReader) apply(err error) {
 	g.s.Others = err
 	g.s.Replaced = map[string]corev1.Service{}
@@ -48,7 +48,7 @@ func (g *snapshotReader) apply(err error) {
 	g.s.Services = kept
 }
 
-// Planned returns the Services of type LoadBalancer that are not in the cluster yet, or are about to be replaced there.
+// Planned returns the Services of type LoadBalancer that are new to the cluster or about to be replaced.
 func (s *Snapshot) Planned() []*corev1.Service {
 	return slices.DeleteFunc(s.OfType(), func(svc *corev1.Service) bool { return svc.UID != "" })
 }

@@ -29,7 +29,6 @@ func gathered(t *testing.T, w *sim.World, services []corev1.Service, parts ...do
 	return wanted(t, w, services, remedy.Policy{}, parts...)
 }
 
-// wanted is gathered with a policy.
 func wanted(t *testing.T, w *sim.World, services []corev1.Service, policy remedy.Policy, parts ...doctor.Part) *doctor.Snapshot {
 	t.Helper()
 	account := sim.New(t, w)
@@ -57,7 +56,6 @@ func wanted(t *testing.T, w *sim.World, services []corev1.Service, policy remedy
 	return s
 }
 
-// balanced returns a Service with an address, the controller's label and an annotation id; empty ones are omitted.
 func balanced(name, address, label, id string) corev1.Service {
 	svc := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -73,8 +71,7 @@ func balanced(name, address, label, id string) corev1.Service {
 	return svc
 }
 
-// Only load balancers that a Service names and no list contains are asked for by ID; one that the controller no longer finds is
-// read like one in use.
+// Only load balancers that a Service names and no list contains are read by ID; one that the controller no longer finds is read in full.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	w := &sim.World{Cluster: sim.Cluster{ID: "c1"}, LoadBalancers: []sim.LoadBalancer{
@@ -135,8 +132,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// For an NLB whose Service has source ranges, its security groups are read, and those that the controller would find for the
-// Service; for others none.
+// Security groups are read for NLBs whose Service has source ranges, the NLB's and those the controller would find; for others none.
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	ranged := func(name, id string) corev1.Service {
@@ -183,8 +179,6 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// ACK's own deletion protection is read for the namespaces that the policy protects, and for the Services in them; without such a
-// list nothing is read. A missing guard is not in force.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	w := &sim.World{Cluster: sim.Cluster{ID: "c1", Protected: []string{"shop", "shop/web"}}}

@@ -43,11 +43,9 @@ var (
 
 func part(words say.Text) Part { return Part(words.String()) }
 
-// words returns the name of the part in sentences.
 func (p Part) words() say.Text { return say.Text{{Format: string(p)}} }
 
-// parts says how to read each part, and which permissions that takes besides those of the parts it needs. A reader returns the
-// number of objects.
+// parts says how to read each part, which returns the number of objects, and the permissions for that besides those of the parts it needs.
 var parts = map[Part]struct {
 	read  func(context.Context, *snapshotReader) (int, error)
 	reads []grant.Grant
@@ -92,7 +90,7 @@ var parts = map[Part]struct {
 	Delays:    {read: readDelays},
 }
 
-// closure returns the parts and all that they need, each once, in a fixed order.
+// closure returns the parts and all that they need, in a fixed order.
 func closure(list []Part) []Part {
 	var all []Part
 	var add func(Part)

@@ -18,8 +18,7 @@ import (
 // ClassPrefix begins the class IDs of checks, under which the audit records their findings.
 const ClassPrefix = event.DoctorPrefix
 
-// Remedy returns the engine's remedy for a check's findings about a Service. It gathers the Service again and runs the check to
-// see whether the finding persists. For a check without a Fix, the remedy asks a person.
+// Remedy returns the remedy for a check's findings about a Service, which it gathers again; without a Fix it asks.
 func Remedy(c *Check) *remedy.Remedy {
 	r := &remedy.Remedy{
 		Class: ClassPrefix + c.ID,
@@ -69,10 +68,8 @@ func (c *Check) plan(s *Snapshot, svc *corev1.Service, found []Finding) remedy.P
 	return p
 }
 
-// errOver says that a finding disappeared between two reads.
 var errOver = errors.New("the finding is gone since it was looked at")
 
-// again gathers the case's Service again and returns the check's findings about it.
 func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Service, []Finding, error) {
 	s, _, err := Gather(ctx, Source{
 		Cluster: k.Event.Cluster, Kube: k.Kube, Cloud: k.Cloud, Now: k.Now, Only: k.Service.Namespace + "/" + k.Service.Name,

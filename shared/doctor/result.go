@@ -58,7 +58,7 @@ func PartsOf(checks []*Check) []Part {
 // Grants returns the permissions of a run with these checks.
 func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
 
-// Examine runs the checks on a snapshot. A check is unknown if a part that it needs could not be read, or if it panics.
+// Examine runs the checks on a snapshot. A check is unknown if it panics or if a part that it needs could not be read.
 func Examine(s *Snapshot, checks []*Check) Result {
 	r := Result{Cluster: s.Cluster, At: s.Time, Services: len(s.Services), Checks: []string{}, Findings: []Finding{}, Unknown: []Unknown{}, Read: []Reading{}}
 	for _, c := range checks {
@@ -86,7 +86,6 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	return r
 }
 
-// run runs one check. A panic must not affect the others.
 func run(s *Snapshot, c *Check) (r *Report) {
 	r = &Report{check: c}
 	defer func() {
@@ -99,7 +98,6 @@ func run(s *Snapshot, c *Check) (r *Report) {
 	return r
 }
 
-// fixable marks the findings about Services for which the check's plan has steps.
 func (c *Check) fixable(s *Snapshot, found []Finding) {
 	if c.Fix == nil {
 		return
@@ -160,7 +158,6 @@ func (r Result) In(l *say.Language) Result {
 	return r
 }
 
-// untold returns why a check could not judge an object; nothing if it could.
 func (r Result) untold(check string, about About) []string {
 	var why []string
 	for _, u := range r.Unknown {

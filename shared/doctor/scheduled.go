@@ -27,28 +27,23 @@ import (
 
 // A ScheduledRun examines a cluster on a timer and records what changed since the last run.
 //
-// The findings of one check about one object are a case, of the class that Remedy gives the check. The case asks a person, and
-// ends when the findings do. Tickets are opened and closed for it as for any case, and a fix by "lbremedy doctor" counts. Findings
-// of severity info make no cases.
+// The findings of one check about one object, except those of severity info, are a case of the class that Remedy gives the check. The case
+// asks a person, and ends when the findings do; tickets and fixes by "lbremedy doctor" work as for any case.
 //
-// A scheduled run remembers nothing but the documents and their records in CASES: each record holds the findings, and the next run
-// compares itself with it. A run may therefore stop at any moment: what it has recorded is recorded, and the next one records the
-// rest. If two run at once, one of them wins each case. Objects that a check could not judge stay unchanged. The record of an open case
-// is written again, unchanged, before CASES forgets it.
+// A run compares itself with the findings in the records of CASES and remembers nothing else, so it may stop at any moment. If two run at
+// once, one of them wins each case. Objects that a check could not judge stay unchanged. The record of an open case is written again before
+// CASES forgets it.
 //
-// # Permissions
-//
-// A scheduled run needs these permissions of NATS: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of the three streams,
-// $JS.API.STREAM.INFO of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for
-// each of its checks, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
+// A run needs these permissions of NATS: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of the three streams, $JS.API.STREAM.INFO
+// of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its checks,
+// and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
 	Cloud  *cloud.Reader // for reading the account
 	Checks []*Check
 }
 
-// ScheduledRunGrants returns the permissions of a scheduled run with these checks, which only reads: the parts, for all Services
-// at once and never for one, and the labels of the namespaces.
+// ScheduledRunGrants returns the permissions to read the checks' parts for all Services, never for one, and the labels of the namespaces.
 func ScheduledRunGrants(checks []*Check) []grant.Grant {
 	one := func(g grant.Grant) bool { return g == grant.GetServices }
 	return grant.Set(append(slices.DeleteFunc(Grants(checks), one), grant.GetNamespaces))
@@ -66,13 +61,12 @@ type RunResult struct {
 var ErrElsewhere = errors.New("another process runs the doctor on the cluster now")
 
 const (
-	// longest is how long a scheduled run may take before another process starts one. A run takes less: one silent for as long has ended.
+	// longest is how long a scheduled run may take before another process starts one; one silent for as long has ended.
 	longest = 10 * time.Minute
-	// reading is its reading time. Anything unread by then is reported as unknown and stays unchanged.
+	// reading is its reading time. Anything unread by then is reported as unknown.
 	reading = longest - 2*time.Minute
-	// renewed is the age at which the record of an open case is written again.
 	renewed = stream.CasesAge / 2
-	// inFull is how many findings of one check about one object are recorded in full, and noted how many by their keys.
+	// inFull is how many findings of a check about one object are recorded in full, and keysOnly how many by their keys.
 	inFull, keysOnly = 10, 500
 )
 
@@ -105,8 +99,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	return out, err
 }
 
-// Ended returns when any process last completed a scheduled run of the cluster: a process that dies in its runs can't report that.
-// Before the first such run it returns when it was first called.
+// Ended returns when any process last completed a scheduled run, or before the first, when it was first called: a dying process can't report.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 	key, now := event.DoctorKey(p.Env.Cluster), p.now()
 	at, err := p.Env.Stream.Entry(ctx, key)
@@ -137,7 +130,6 @@ func (p *ScheduledRun) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// A matter is the object of one check's findings, and the state of their case.
 type matter struct {
 	check    string
 	about    About
@@ -147,11 +139,9 @@ type matter struct {
 	over     string    // why nothing can be found; empty: something may be
 }
 
-// isOpen reports whether the case is open.
 func (m *matter) isOpen() bool { return len(m.findings) > 0 || m.blind && m.was != nil }
 
-// news reports whether the case changed in a way that people should hear about. A change that a fix has reported in its own words
-// counts as reported.
+// news reports whether people should hear about the case's change. A change that a fix has reported counts as reported.
 func (m *matter) news() bool {
 	switch {
 	case len(m.findings) == 0:
@@ -162,18 +152,16 @@ func (m *matter) news() bool {
 	return m.was.Found != nil && !same(m.was.Found, m.findings)
 }
 
-// aged reports whether a case's record is to be written again: the audit forgets it soon, or it doesn't say what was found.
+// aged reports whether to write a record again: CASES forgets it soon, or it doesn't say what was found.
 func (m *matter) aged(now time.Time) bool {
 	return m.was.settled() && (m.was.Found == nil && len(m.findings) > 0 || now.Sub(m.was.stored) > renewed)
 }
 
-// An openCase is an open case of the doctor, by its last record.
 type openCase struct {
 	event.Record
 	stored time.Time // by the clock of NATS
 }
 
-// settled reports whether no fix is to continue the case.
 func (s *openCase) settled() bool { return s.Phase == event.Settled && s.Result.Settled() }
 
 func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResult, error) {
@@ -224,8 +212,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	return out, errors.Join(errs...)
 }
 
-// open returns the open cases of these checks, by subject, and the time at which the newest of all records was stored. Unreadable
-// records are skipped: a finding that persists is recorded anew.
+// open returns the open cases of these checks by subject, and when the newest record was stored. It skips unreadable records, to be made anew.
 func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*openCase, time.Time, error) {
 	var newest time.Time
 	open := map[string]*openCase{}
@@ -251,7 +238,7 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*o
 	return open, newest, nil
 }
 
-// isOpen reports whether a record's case is open. A fix that was to continue it won't: nothing delivers it again.
+// isOpen reports whether a record's case is open. Nothing delivers it to a fix again.
 func isOpen(r event.Record) bool {
 	switch r.Result {
 	case event.Asked, event.Planned, event.Failed, event.Waiting, event.Unsettled:
@@ -291,7 +278,6 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase)
 	return all
 }
 
-// keep adds earlier findings that were not found this time.
 func (m *matter) keep() {
 	found := map[string]bool{}
 	for _, f := range m.findings {
@@ -309,7 +295,6 @@ func (m *matter) keep() {
 	}
 }
 
-// without reports whether the snapshot proves that the Service no longer exists.
 func (s *Snapshot) without(about About) bool {
 	if about.Kind != Service || s.Err(Services) != nil {
 		return false
@@ -322,7 +307,7 @@ func (s *Snapshot) without(about About) bool {
 	return true
 }
 
-// same reports whether no finding is new, gone or of another severity. Figures in the texts may differ.
+// same reports whether no finding is new, gone or of another severity, whatever figures the texts contain.
 func same(was []event.Found, now []Finding) bool {
 	is := foundOf(now)
 	if len(was) != len(is) {
@@ -336,8 +321,7 @@ func same(was []event.Found, now []Finding) bool {
 	return true
 }
 
-// foundOf returns findings in the form of the audit. If there are too many, the last entry represents all that are left out, and
-// changes when one of them does.
+// foundOf returns findings in the form of the audit. The last entry may represent all that did not fit, and changes with them.
 func foundOf(findings []Finding) []event.Found {
 	var list []event.Found
 	rest := sha256.New()
@@ -358,7 +342,6 @@ func foundOf(findings []Finding) []event.Found {
 	return list
 }
 
-// muted reports whether a label says not to ask about the object.
 func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
 	var svc *corev1.Service
 	for i := range s.Services {
@@ -381,9 +364,8 @@ func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (boo
 	return s.Policy.At("", at).Muted, nil
 }
 
-// journal stores the state of a matter. It returns false if a fix is working on it, and stream.ErrConflict if somebody has written
-// since the cases were read. It adds the ID of a new case to ids and uses none of those: several may begin for one Service at
-// once, and people name a case by its ID alone.
+// journal stores the state of a matter. It returns false if a fix is working on it, and stream.ErrConflict if somebody has written since the
+// cases were read. It adds the ID of a new case to ids and uses none of those: people name a case by its ID alone.
 func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
 	uid, class := serviceOf(p.Env.Cluster, m.about).UID, ClassPrefix+m.check
 	noted, err := p.Env.Documents().Note(ctx, uid, class, func(last event.Record) (event.Record, error) {
@@ -400,10 +382,8 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 	return noted, err
 }
 
-// errGoesOn says that a fix of the case is between two of its runs.
 var errGoesOn = errors.New("a fix goes on")
 
-// record returns the record of a matter that follows the newest one.
 func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool, last event.Record) (event.Record, error) {
 	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
 	rec := event.Record{
@@ -447,7 +427,7 @@ func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids m
 	return rec, nil
 }
 
-// words returns the finding as people read it, and what they are asked to do.
+// words returns the finding, and what people are asked to do.
 func (m *matter) words() (finding, ask say.Text) {
 	n, more := 0, 0
 	for _, f := range m.findings {
@@ -464,7 +444,6 @@ func (m *matter) words() (finding, ask say.Text) {
 	return finding, ask
 }
 
-// cut shortens a text to the length that event.Cut allows.
 func cut(t say.Text) say.Text {
 	if whole := t.String(); event.Cut(whole) != whole {
 		return say.Literal(event.Cut(whole))
@@ -480,7 +459,6 @@ func serviceOf(cluster string, about About) event.Service {
 	return event.Thing(cluster, string(about.Kind), about.Name)
 }
 
-// aboutOf is the inverse of serviceOf.
 func aboutOf(s event.Service) About {
 	if s.Kind != "" {
 		return About{Kind: Kind(s.Kind), Name: s.Name}

@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// scheduled returns a scheduled run with a stream of its own and a fixed clock.
 func scheduled(t *testing.T) *ScheduledRun {
 	t.Helper()
 	s := nats.Streams(t)
@@ -35,7 +34,6 @@ func scheduled(t *testing.T) *ScheduledRun {
 	return &ScheduledRun{Env: &engine.Env{Cluster: "c1", Who: "worker", Stream: s, Now: func() time.Time { now = now.Add(time.Minute); return now }}}
 }
 
-// records returns the last records of the cluster's cases, one line each.
 func (p *ScheduledRun) records(t *testing.T) []string {
 	t.Helper()
 	var lines []string
@@ -134,7 +132,6 @@ func TestScheduledRunLeavesRunsAlone(t *testing.T) {
 	}
 }
 
-// A fix of what the doctor has found continues the doctor's case.
 func TestScheduledRunIsKnown(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -153,7 +150,6 @@ func TestScheduledRunIsKnown(t *testing.T) {
 	}
 }
 
-// If two processes check a cluster at once, one of them is refused.
 func TestScheduledRunRefuses(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -167,7 +163,7 @@ func TestScheduledRunRefuses(t *testing.T) {
 	}
 }
 
-// append stores a record as a fix would, as if it were writing just now unless the record ends it.
+// append stores a record as a fix would, written just now unless the record ends the case.
 func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*event.Record)) {
 	t.Helper()
 	r := event.Record{
@@ -211,7 +207,6 @@ func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string]
 	}
 }
 
-// count returns how many records the audit holds.
 func (p *ScheduledRun) count(t *testing.T) int {
 	t.Helper()
 	n := 0
@@ -223,7 +218,6 @@ func (p *ScheduledRun) count(t *testing.T) int {
 
 const uid1, uid2 = "0b5a9a53-6c3e-4a4c-9d5e-111111111111", "0b5a9a53-6c3e-4a4c-9d5e-222222222222"
 
-// Boundary cases between two scheduled runs.
 func TestScheduledRunBoundaries(t *testing.T) {
 	t.Parallel()
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: uid1}
@@ -318,7 +312,6 @@ func TestScheduledRunBoundaries(t *testing.T) {
 	}
 }
 
-// told1 returns a function that records r in one scheduled run.
 func told1(r Result) func(*testing.T, *ScheduledRun) {
 	return func(t *testing.T, p *ScheduledRun) {
 		t.Helper()
@@ -328,7 +321,6 @@ func told1(r Result) func(*testing.T, *ScheduledRun) {
 	}
 }
 
-// A record written again stays the same case.
 func TestScheduledRunRenews(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
@@ -376,7 +368,7 @@ func TestScheduledRunOnce(t *testing.T) {
 	for i := range n {
 		r.Findings = append(r.Findings, Finding{Check: "room", Severity: Warning, About: OfBalancer(fmt.Sprint("lb-", i)), Text: say.F("So."), Do: say.F("Do.")})
 	}
-	// One stops in the middle: its clock is asked once for each case.
+	// One stops in the middle: its clock is read once for each case.
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	p.Env.Now = func() time.Time {
@@ -410,7 +402,6 @@ func TestScheduledRunOnce(t *testing.T) {
 	}
 }
 
-// An unreachable stream is an error of the scheduled run, and the next one records everything.
 func TestScheduledRunWithoutStream(t *testing.T) {
 	t.Parallel()
 	server := nats.Start(t, embedded.Options{})
@@ -429,7 +420,6 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 	}
 }
 
-// Two checks that find something about one Service in one scheduled run begin two cases with different IDs.
 func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)

@@ -41,8 +41,7 @@ type Snapshot struct {
 	Detail     cloud.Cluster
 	Controller ccm.Controller
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID
-	// Named holds the API's answer for each load balancer that a Service names, by annotation or label, and that no list contains:
-	// nil if it exists, cloud.ErrNotFound if it doesn't.
+	// Named holds the API's answer for each load balancer that a Service names and no list contains: nil if it exists, or cloud.ErrNotFound.
 	Named        map[string]error
 	ServerGroups []Group                  // of NLBs, made by this cluster's controller
 	Guards       map[string]Guarding      // by ID: security groups of NLBs of Services with source ranges, and those with their name tag
@@ -51,24 +50,21 @@ type Snapshot struct {
 	Quotas       []cloud.Quota
 	Role         ccm.Role
 	Policy       remedy.Policy
-	// Failures is when the newest failure in the stream happened, of all classes, by Service. The stream keeps failures for 7
-	// days; a missing Service has none there. Nil: no stream is configured.
+	// Failures is when the newest failure of each Service in the stream, which keeps them for 7 days, happened. Nil: no stream is configured.
 	Failures map[types.UID]time.Time
-	// Delays are how long the controller took to sync Services after lbremedy had changed them, oldest first. Nil: no stream is configured.
+	// Delays are how long the controller took to sync lbremedy's changes, oldest first. Nil: no stream is configured.
 	Delays       []time.Duration
 	ExporterSeen time.Time // an exporter's last sign of life; zero: none ever, or no stream is configured
 
-	// Ingress is the state of the ingress controller that ACK installs with a cluster.
 	Ingress struct {
 		Kind    string // Deployment or DaemonSet; empty: neither exists
 		Ready   int    // number of its ready Pods
 		Service bool   // its Service exists, of any type
 	}
 
-	// Failed says why a part could not be read. It omits parts that nobody asked for.
+	// Failed says why a requested part could not be read.
 	Failed map[Part]error
-	// Given are the requested parts.
-	Given []Part
+	Given  []Part
 
 	byTag, byName, byAddress map[string][]*LoadBalancer
 }
@@ -79,8 +75,7 @@ type Mark struct {
 	Changed time.Time // last write of annotations or the spec by anybody; zero: unknown
 }
 
-// An Event is a Kubernetes Event about a Service in the controller's name, as far as checks read it. The API server, lbremedy and
-// others also write Events about Services, which are not evidence (kube.Cluster.Evidence).
+// An Event is one about a Service in the controller's name. Those of the API server and others are not evidence (kube.Cluster.Evidence).
 type Event struct {
 	Reason, Type, Component string
 	Message                 string // its beginning
@@ -91,7 +86,7 @@ type Event struct {
 // Ensured is the reason of a successful sync's Events.
 const Ensured = event.Ensured
 
-// A Claim is what an Event in the controller's name says about itself, in any namespace and about any object.
+// A Claim is what an Event in the controller's name, about any object, says about itself.
 type Claim struct {
 	Object               kube.Object
 	Component            string
@@ -114,18 +109,14 @@ type LoadBalancer struct {
 	Listeners        []cloud.Listener        // of a CLB
 	NetworkListeners []cloud.NetworkListener // of an NLB
 	Groups           []Group                 // of a CLB
-	// Marked are the IDs of the security groups with the name tag of its Service, if that has source ranges and the NLB was
-	// created by the controller.
+	// Marked are the IDs of the security groups with the name tag of its Service, if that has source ranges and the controller made the NLB.
 	Marked []string
-	// Used says that a Service of the cluster uses it, or that it has the cluster's tag. Of others, nothing more was read unless
-	// they are Near.
+	// Used says that a Service of the cluster uses it, or that it has the cluster's tag. Of others only Near ones were read further.
 	Used bool
-	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a cluster's tag names. The part Private
-	// has read its listeners and their groups, and the default groups of all private CLBs of the VPC.
-	Near bool
-	// Gone says that it was listed, but the API no longer knew it a moment later.
-	Gone bool
-	// Failed says why a part of it could not be read.
+	// Near says that it is a private CLB of the cluster's VPC that neither a Service nor a cluster's tag names. The part Private has read its
+	// listeners and groups, and the default groups of all private CLBs of the VPC.
+	Near   bool
+	Gone   bool
 	Failed map[Part]error
 }
 
@@ -162,7 +153,7 @@ type Group struct {
 	Failed    error                // why its backends could not be read
 }
 
-// Err returns why one of the parts is unknown; nil if all are known.
+// Err returns why one of the parts is unknown, or nil.
 func (s *Snapshot) Err(list ...Part) error {
 	for _, p := range list {
 		if err := s.Failed[p]; err != nil {
@@ -175,7 +166,7 @@ func (s *Snapshot) Err(list ...Part) error {
 	return nil
 }
 
-// Err returns why one of the parts of this load balancer is unknown; nil if all are known.
+// Err returns why one of the parts of this load balancer is unknown, or nil.
 func (b *LoadBalancer) Err(list ...Part) error {
 	for _, p := range list {
 		if err := b.Failed[p]; err != nil {
@@ -185,7 +176,7 @@ func (b *LoadBalancer) Err(list ...Part) error {
 	return nil
 }
 
-// Answers reports whether the API server has answered the request for Services, even if it refused it.
+// Answers reports whether the API server has answered the request for Services, even by refusing it.
 func (s *Snapshot) Answers() bool {
 	err := s.Failed[Services]
 	return err == nil || errors.Is(err, kube.ErrDenied)
@@ -202,8 +193,7 @@ func (s *Snapshot) OfType() []*corev1.Service {
 	return list
 }
 
-// Ours reports whether the controller handles the Service: it is of type LoadBalancer, and not of another controller's class
-// (pkg/controller/helper/service_utils.go).
+// Ours reports whether the controller handles the Service: a LoadBalancer, not of another's class (pkg/controller/helper/service_utils.go).
 func Ours(svc *corev1.Service) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Annotations["service.beta.kubernetes.io/class"] != "" {
 		return false
@@ -211,11 +201,10 @@ func Ours(svc *corev1.Service) bool {
 	return svc.Spec.LoadBalancerClass == nil || ccm.NLB(svc)
 }
 
-// errAmbiguous says that several load balancers are marked as one Service's.
 var errAmbiguous = say.Errorf("several load balancers have its tag or name")
 
-// Balancer returns the load balancer that the controller syncs the Service with, found the way the controller does: by the
-// annotation id, by the Service's name tag, by its default name. It is nil if none exists. The error says why it is unknown.
+// Balancer returns the load balancer of the Service by annotation id, name tag or default name, as the controller does, or nil. The error
+// says why it is unknown.
 func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	part := CLBs
 	if ccm.NLB(svc) {
@@ -247,7 +236,7 @@ func (s *Snapshot) Balancer(svc *corev1.Service) (*LoadBalancer, error) {
 	return nil, nil
 }
 
-// NamedBy returns the IDs of load balancers that the Service names: by the annotation id, otherwise by the controller's label.
+// NamedBy returns the load balancer IDs that the Service names: by the annotation id, otherwise by the controller's label.
 func NamedBy(svc *corev1.Service) string {
 	if id, _ := ccm.Annotation(svc, "id"); id != "" {
 		return id
@@ -255,9 +244,9 @@ func NamedBy(svc *corev1.Service) string {
 	return svc.Labels[ccm.BalancerLabel]
 }
 
-// Left returns the load balancer of a Service with an address that the controller no longer finds: the one that its label names,
-// or the one with its address. It is nil if none exists, or if it has another Service's tag or address: a label may have been
-// copied with the Service. Private addresses repeat across VPCs and count only in the cluster's own, which needs Detail.
+// Left returns the load balancer that the controller no longer finds for a Service with an address: the one that its label names, or the one
+// with its address; nil if none exists or it has another Service's tag or address, since a label may be a copy. Private addresses repeat
+// across VPCs and count only in the cluster's own, which needs Detail.
 func (s *Snapshot) Left(svc *corev1.Service) (*LoadBalancer, error) {
 	for _, b := range s.leftovers(svc) {
 		if b.VPC == "" || b.NLB != nil || b.ID == svc.Labels[ccm.BalancerLabel] {
@@ -281,17 +270,17 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 	// With these annotations the address is not the load balancer's own.
 	kind, _ := ccm.Annotation(svc, ccm.ExternalIP)
 	host, _ := ccm.Annotation(svc, "hostname")
-	foreign := !ccm.NLB(svc) && (kind == "eip" || host != "")
+	otherAddress := !ccm.NLB(svc) && (kind == "eip" || host != "")
 	fits := func(b *LoadBalancer) bool {
 		tag, tagged := b.Tags[ccm.NameTag]
-		return !b.Gone && (b.NLB != nil) == ccm.NLB(svc) && (!tagged || tag == ccm.DefaultName(svc)) && (foreign || b.Address == ccm.Address(svc))
+		return !b.Gone && (b.NLB != nil) == ccm.NLB(svc) && (!tagged || tag == ccm.DefaultName(svc)) && (otherAddress || b.Address == ccm.Address(svc))
 	}
 	var list []*LoadBalancer
 	labelled := s.Balancers[svc.Labels[ccm.BalancerLabel]]
 	if labelled != nil && fits(labelled) {
 		list = append(list, labelled)
 	}
-	if foreign {
+	if otherAddress {
 		return list
 	}
 	s.index()
@@ -303,7 +292,6 @@ func (s *Snapshot) leftovers(svc *corev1.Service) []*LoadBalancer {
 	return list
 }
 
-// index indexes the load balancers by tag, name and address.
 func (s *Snapshot) index() {
 	if s.byTag != nil {
 		return
@@ -319,7 +307,7 @@ func (s *Snapshot) index() {
 	}
 }
 
-// List returns the load balancers in the order of their IDs, without those deleted while they were read.
+// List returns the load balancers by ID, without those deleted while they were read.
 func (s *Snapshot) List() []*LoadBalancer {
 	var list []*LoadBalancer
 	for _, id := range sortedKeys(s.Balancers) {
@@ -330,7 +318,7 @@ func (s *Snapshot) List() []*LoadBalancer {
 	return list
 }
 
-// Group returns the group of a port of the Service on its load balancer; nil if none exists. The error says why it is unknown.
+// Group returns the group of a Service's port on its load balancer, or nil. The error says why it is unknown.
 func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (*Group, error) {
 	if err := s.Err(Detail); err != nil {
 		return nil, err
@@ -360,8 +348,7 @@ func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.Ser
 	return nil, nil
 }
 
-// Mode returns what the controller uses as backends of the Service. It needs Detail. A serverless cluster has no nodes that could
-// be backends.
+// Mode returns what the controller uses as backends of the Service. It needs Detail: a serverless cluster has no nodes for that.
 func (s *Snapshot) Mode(svc *corev1.Service) ccm.BackendMode {
 	if s.Detail.Profile == "Serverless" && svc.Annotations[ccm.BackendType] == "" {
 		return ccm.PodMode
@@ -395,8 +382,7 @@ func OfBalancer(id string) About { return About{Kind: Balancer, Name: id} }
 // OfCluster returns the About of the cluster.
 func (s *Snapshot) OfCluster() About { return About{Kind: Cluster, Name: s.Cluster} }
 
-// Users returns the sorted names of the Services that use each load balancer, by its ID. Services whose load balancer is unknown
-// are missing.
+// Users returns the sorted names of the Services that use each load balancer, by its ID, as far as known.
 func (s *Snapshot) Users() map[string][]string {
 	users := map[string][]string{}
 	for i := range s.Services {

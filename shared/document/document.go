@@ -1,12 +1,10 @@
-// Package document keeps the engine's knowledge of an object, [event.Document], in one key of the bucket, and says which engine holds
-// it. Package machine decides about an object. Begin with [Store] and [Object].
+// Package document keeps the engine's knowledge of an object, [event.Document], in one key of the bucket, and says which engine holds it.
+// Package machine decides about an object. Begin with [Store] and [Object].
 //
-// It guarantees:
-//
-//   - Each write of a document is one compare-and-set on its revision. A writer that loses the comparison stops.
+//   - Each write of a document is one compare-and-set on its revision. A writer that loses it stops.
 //   - A record is stored in the document's outbox and then appended to CASES, in order and exactly once.
-//   - The holder of a document is the engine that works on the object. It is dead when its heartbeat, engine.<cluster>.<name>, is
-//     15 s older than the reader's own; both times are those of NATS and come in one answer.
+//   - The holder of a document is the engine that works on the object. It is dead when its heartbeat, engine.<cluster>.<name>, is 15 s older
+//     than the reader's own; both times are those of NATS and come in one answer.
 //   - A run that holds an object for longer than its time loses it.
 package document
 
@@ -30,7 +28,7 @@ const (
 	hungAfter   = 5 * time.Second     // beyond its time, until a run counts as hung
 )
 
-// A Store gives access to the documents of a cluster on behalf of a holder.
+// A Store gives access to the documents of a cluster for a holder.
 type Store struct {
 	Stream  *stream.Stream // nil: all documents are empty
 	Cluster string
@@ -38,7 +36,7 @@ type Store struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-// An Object is a run's copy of an object's document. A run that holds the object may write it.
+// An Object is a run's copy of an object's document, which the run may write while it holds the object.
 type Object struct {
 	event.Document
 	Key      string
@@ -108,8 +106,7 @@ func (o *Object) Last() event.Record {
 	return rec
 }
 
-// date converts the expiry of a pending order to the local clock, using the time that it has been out by the clock of NATS. Without an
-// engine, which asks for the time, the two clocks count as one.
+// date converts the expiry of a pending order to the local clock, by its age in NATS's. Without an engine the two clocks count as one.
 func (o *Object) date(ctx context.Context) (err error) {
 	order, ahead := o.State.Order, time.Duration(0)
 	if order == nil || order.Expires.IsZero() {
@@ -127,8 +124,7 @@ func (o *Object) date(ctx context.Context) (err error) {
 	return nil
 }
 
-// Enter makes the run, which takes at most most, the only one of this engine that works on the object, and has the engine's heartbeat
-// written. It returns how long to wait if another run works on it.
+// Enter makes the run, which takes at most most, this engine's only one on the object, with a heartbeat; or returns how long to wait for another run.
 func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Duration, err error) {
 	if o.Dry || o.holding != nil {
 		return 0, nil
@@ -146,7 +142,7 @@ func (o *Object) Enter(ctx context.Context, most time.Duration) (wait time.Durat
 	return 0, nil
 }
 
-// Lives reports whether the engine that holds the object lives, and, if it is this engine, whether it has a run for the object.
+// Lives reports whether the engine that holds the object lives and, if it is this one, has a run for it.
 func (o *Object) Lives(ctx context.Context) (bool, error) {
 	switch holder := o.State.Holder; {
 	case holder == "" || o.in.Holder == nil:
@@ -183,8 +179,7 @@ func (o *Object) Store(ctx context.Context) error {
 	return nil
 }
 
-// overwritten returns the revision of the document if it is the one that a write with a lost acknowledgement has left. A command's
-// change to a document that this run still holds is overwritten.
+// overwritten returns the document's revision if it is that of a write with a lost acknowledgement. It overwrites a command's change.
 func (o *Object) overwritten(ctx context.Context, data []byte, lost error) (uint64, error) {
 	e, err := o.in.Stream.Entry(ctx, o.Key)
 	if err != nil {
@@ -227,8 +222,8 @@ func (o *Object) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Since returns a context in which the bucket answers with the state at the last write of the document, or a newer one. A NATS node
-// that lags or is cut off goes on answering with old values, without newer pauses, policies or rejections.
+// Since returns a context in which the bucket answers no older than the last write of the document. A NATS node that lags or is cut off
+// answers with old values, without newer pauses, policies or rejections.
 func (o *Object) Since(ctx context.Context) context.Context {
 	if o == nil || o.holding == nil {
 		return ctx // it writes nothing
@@ -236,8 +231,7 @@ func (o *Object) Since(ctx context.Context) context.Context {
 	return stream.Since(ctx, o.Key, o.Revision)
 }
 
-// Confirm writes the document unchanged, unless the run has written it within the last second: the write proves that the engine is not
-// cut off from NATS.
+// Confirm writes the document unchanged unless the run wrote it within the last second: the write proves that NATS is reachable.
 func (o *Object) Confirm(ctx context.Context) error {
 	if time.Since(o.written) < recentWrite {
 		return nil
@@ -252,8 +246,8 @@ func (o *Object) Leave() {
 	}
 }
 
-// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record of the object and class,
-// or from the zero record. Note reports false and stores nothing while a run holds the object or an order may be on its way.
+// Note stores a record without a run, such as a finding of the doctor. next makes it from the newest record, or from the zero record. Note
+// reports false and stores nothing while a run holds the object or an order may be on its way.
 func (s Store) Note(ctx context.Context, uid, class string, next func(last event.Record) (event.Record, error)) (done bool, err error) {
 	o, err := s.Read(ctx, uid, class)
 	if err != nil {
@@ -326,8 +320,8 @@ func (s Store) Recount(ctx context.Context, uid, class string) error {
 	}
 }
 
-// Applied returns what can be undone of the case of a record: for each attempt that wrote something, or may have, its most complete
-// record, the newest attempt first. back is when the case was undone; zero if it was not.
+// Applied returns what can be undone of a record's case: the most complete record of each attempt that may have written something, the
+// newest first. back is when the case was undone; zero if it was not.
 func (s Store) Applied(ctx context.Context, of event.Record) (applied []event.Record, back time.Time, err error) {
 	o, err := s.Read(ctx, of.Service.UID, of.Class)
 	if err != nil {

@@ -20,8 +20,7 @@ const (
 	beatLife = time.Minute      // a heartbeat that is not renewed leaves the bucket
 )
 
-// A Holder is an engine that works on documents: its name in them, its heartbeat, and the objects that its runs hold. It writes its
-// heartbeat while it holds any object.
+// A Holder is an engine that works on documents. It writes its heartbeat while it holds any object.
 type Holder struct {
 	name, key string
 	cluster   string
@@ -35,7 +34,6 @@ type Holder struct {
 	beat time.Time           // when the last acknowledged heartbeat began, by the local clock
 }
 
-// A holding is an object that a run of this engine holds.
 type holding struct {
 	ends  time.Time          // a run that takes longer hangs, and no longer holds it
 	yield context.CancelFunc // asks a run that only watches for its place
@@ -56,13 +54,13 @@ func Start(ctx context.Context, s *stream.Stream, cluster string, log *slog.Logg
 	return e
 }
 
-// Stop ends the holder. The objects that it still holds are free at once.
+// Stop ends the holder and frees its objects at once.
 func (e *Holder) Stop() {
 	e.stop()
 	<-e.ended
 }
 
-// Name returns the name under which it holds objects.
+// Name returns its name in documents.
 func (e *Holder) Name() string { return e.name }
 
 func heartbeatKey(cluster, name string) string { return "engine." + cluster + "." + name }
@@ -127,7 +125,6 @@ func (e *Holder) silence(ctx context.Context) {
 	}
 }
 
-// beatNow writes the heartbeat if the last one is older than this.
 func (e *Holder) beatNow(ctx context.Context, older time.Duration) error {
 	began := time.Now()
 	if began.Sub(e.last()) < older {
@@ -144,8 +141,8 @@ func (e *Holder) beatNow(ctx context.Context, older time.Duration) error {
 	return nil
 }
 
-// hold makes a run the holder of an object within this engine. If another run holds it, hold asks that run to yield and reports false.
-// The returned context ends when another run asks. A run that holds the object for longer than most counts as hung.
+// hold makes a run the holder of an object within this engine, or asks the run that holds it to yield and reports false. yield ends when
+// another run asks. A run that holds the object for longer than most counts as hung.
 func (e *Holder) hold(ctx context.Context, key string, most time.Duration) (held *holding, yield context.Context, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +156,7 @@ func (e *Holder) hold(ctx context.Context, key string, most time.Duration) (held
 	return held, yield, true
 }
 
-// Ask asks the run of this engine that holds an object, if any, to yield.
+// Ask asks the run of this engine that holds an object to yield.
 func (e *Holder) Ask(key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +171,6 @@ func (e *Holder) busy(key string) bool {
 	return e.held[key] != nil
 }
 
-// free ends a holding, unless another run has it by now.
 func (e *Holder) free(key string, h *holding) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,7 +179,7 @@ func (e *Holder) free(key string, h *holding) {
 	}
 }
 
-// ahead returns by how much the clock of NATS, which dates stored messages, is ahead of the local one.
+// ahead returns by how much the clock of NATS is ahead of the local one.
 func (e *Holder) ahead(ctx context.Context) (time.Duration, error) {
 	if err := e.beatNow(ctx, 0); err != nil {
 		return 0, err

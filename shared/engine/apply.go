@@ -16,11 +16,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostClaimed limits how often a class may choose other places in one run: each choice leaves claims behind for ten minutes.
+// mostClaimed limits how often a class may choose other places in one run: each choice leaves claims for ten minutes.
 const mostClaimed = 16
 
-// try makes a server-side dry run of the steps that write to the cluster and returns the error that a step would end with. The cloud
-// API has no dry run.
+// try makes a server-side dry run of the steps that write to the cluster and returns the error of a step. The cloud API has no dry run.
 func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 	unsure := map[string]bool{}
 	for i, s := range steps {
@@ -42,7 +41,7 @@ func (x *run) try(ctx context.Context, steps []remedy.Step) error {
 	return nil
 }
 
-// claim takes a place of each claim. false means that a claim has no place left; the record then says so.
+// claim takes a place of each claim, or returns false and records which one is full.
 func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	for _, cl := range claims {
 		ok, err := control.Claim(ctx, x.env.Stream, false, cl.Key, cl.Of, string(x.c.Service.UID), claimFor)
@@ -61,7 +60,7 @@ func (x *run) claim(ctx context.Context, claims []remedy.Claim) (bool, error) {
 	return true, nil
 }
 
-// lock locks, until the run ends, the targets of the steps beside the Service. A run that only looks finds out whether they are free.
+// lock locks the targets of the steps beside the Service until the run ends. A run that only looks checks whether they are free.
 func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err error) {
 	if x.unlock != nil {
 		return true, nil
@@ -79,7 +78,6 @@ func (x *run) lock(ctx context.Context, steps []remedy.Step) (held bool, err err
 	return held, err
 }
 
-// permits reads what decides whether the order in the document is sent.
 func (x *run) permits(ctx context.Context) machine.Guarded {
 	if x.refusal != nil {
 		return machine.Guarded{Readable: true, Revision: x.object.Revision, Moved: true, Outcome: x.refused(x.refusal).Outcome}
@@ -227,11 +225,10 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	return out
 }
 
-// reassess works out again the risk of a plan of an earlier run, and whether a person has approved it. While no step is made the class
-// decides; after that, what the sync following the remaining steps changes. The record's own statements are for people. moved means
-// that the class would no longer make this plan.
+// reassess works out again the risk of an earlier run's plan and whether it is approved; what a record says of them is for people. Before
+// the first step the class decides; then what the sync after the remaining steps changes. moved means that the class has another plan now.
 func (x *run) reassess(ctx context.Context, made int) (moved bool, over machine.Outcome, err error) {
-	if into := x.into; into != nil { // this look counts as diagnosis time, and what surrounds it does not
+	if into := x.into; into != nil { // only this look counts as diagnosis time
 		x.lap(into)
 		defer func() { x.into = into }()
 	}
@@ -288,8 +285,7 @@ func (x *run) reassess(ctx context.Context, made int) (moved bool, over machine.
 	return false, "", nil
 }
 
-// compare returns the class's plan, of which made steps are done, with what the sync after the remaining steps changes and the risk of
-// that.
+// compare returns the class's plan, after made steps, with what the sync after the remaining ones changes, and its risk.
 func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.Plan, error) {
 	data, err := hand.Steps(plan.Steps)
 	if err != nil {
@@ -306,7 +302,6 @@ func (x *run) compare(ctx context.Context, plan remedy.Plan, made int) (remedy.P
 	return plan, nil
 }
 
-// send gives an order to the hand.
 func (x *run) send(ctx context.Context, o machine.Order) machine.Report {
 	s, out := x.steps[o.Step], machine.Applied{ID: o.ID}
 	log := x.log.With("step", s.Kind())
@@ -355,9 +350,8 @@ func doubted(a hand.ApplyAnswer) machine.Result {
 	return ""
 }
 
-// syncedAlready returns the evidence that the controller has synced the Service without a resync step since the failure and the last step;
-// empty if none exists. A retry that syncs only backends leaves nothing but an Event, which anybody may write: it counts if the class
-// no longer finds its cause.
+// syncedAlready returns the evidence that the controller has synced the Service without a resync step since the failure and the last step,
+// or nothing. A retry that syncs only backends leaves an Event, which anybody may write: it counts if the class no longer finds its cause.
 func (x *run) syncedAlready(ctx context.Context) (proof say.Text, err error) {
 	since := x.ev.Failure.Last
 	if x.rec.Written.After(since) {
@@ -376,7 +370,6 @@ func (x *run) syncedAlready(ctx context.Context) (proof say.Text, err error) {
 	return proof, nil
 }
 
-// due returns how long the step must still wait for the one before it.
 func (e *Env) due(s remedy.Step, rec event.Record, begun time.Time) time.Duration {
 	settler, ok := s.(remedy.Settler)
 	if !ok {
@@ -389,8 +382,7 @@ func (e *Env) due(s remedy.Step, rec event.Record, begun time.Time) time.Duratio
 	return settler.Settle() - e.since(since)
 }
 
-// pace waits for the cluster's next free moment for such a step. If the moment lies beyond this run's time, pace returns the time
-// until then.
+// pace waits for the cluster's next free moment for such a step, or returns the time until a moment beyond this run's time.
 func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
 	wait, err := control.Reserve(ctx, e.Stream, e.Cluster, every)
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// The fourth attempt in a day is a question; a day later the attempts are forgotten.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -94,7 +93,6 @@ func TestMarkIsNew(t *testing.T) {
 	}
 }
 
-// A clock that jumps back must not prolong any wait.
 func TestClockJumpsBack(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -129,7 +127,7 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
-// A run that died and whose clock was ahead holds its Service for no longer than any other.
+// A dead run whose clock was ahead holds its Service for no longer than any other.
 func TestClockWasAhead(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "diagnose"} {
@@ -149,7 +147,7 @@ func TestClockWasAhead(t *testing.T) {
 	}
 }
 
-// Liveness is judged by the clock of NATS: an engine with a wrong clock takes no live run for dead and is not taken for dead.
+// Liveness is judged by the clock of NATS: an engine with a wrong clock neither takes others for dead nor is taken for dead.
 func TestClockOfNATS(t *testing.T) {
 	t.Parallel()
 	const other = "another-class"
@@ -194,7 +192,7 @@ func TestClockOfNATS(t *testing.T) {
 	}
 }
 
-// An engine that was killed is dead fifteen seconds later, however wrong the clocks are.
+// A killed engine is dead fifteen seconds later, however wrong the clocks are.
 func TestClockOfNATSDead(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
@@ -219,7 +217,6 @@ func TestClockOfNATSDead(t *testing.T) {
 	}
 }
 
-// A run whose clock is ahead has ended before any failure that follows it by all other clocks.
 func TestFixedAhead(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -234,7 +231,6 @@ func TestFixedAhead(t *testing.T) {
 	r.wrote(2)
 }
 
-// A wrong clock makes no run wait longer for its moment to write than the turns of the others take.
 func TestPaceClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
@@ -250,8 +246,7 @@ func TestPaceClock(t *testing.T) {
 	}
 }
 
-// Where others wait for its place, a case looks for the controller's sync less often the longer the sync takes: each look costs two
-// synced writes.
+// Where others wait for its place, a case looks for the sync less often the longer it takes: each look costs two synced writes.
 func TestWaitingForSync(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -276,7 +271,6 @@ func TestWaitingForSync(t *testing.T) {
 	}
 }
 
-// A step that must settle parks the plan, and the remaining steps follow in time.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -301,8 +295,8 @@ func TestSettle(t *testing.T) {
 	r.wrote(2)
 }
 
-// The controller may retry while a plan waits for its resync. A full sync leaves another hash label; a sync of backends alone leaves
-// only an Event. Either replaces the resync, but only if the class no longer finds its cause.
+// The controller may retry while a plan waits for its resync. A full sync leaves another hash label, a sync of backends only an Event.
+// Either replaces the resync if the class no longer finds its cause.
 func TestWokenByItself(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -355,8 +349,7 @@ func TestWokenByItself(t *testing.T) {
 	}
 }
 
-// A change between the plan and its first step leads to a new plan, even if the step only triggers a resync: the plan may have
-// compared what a full sync would overwrite.
+// A change between the plan and its first step leads to a new plan, even for a resync step: a full sync may overwrite it.
 func TestChangedBeforeTouch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -373,7 +366,6 @@ func TestChangedBeforeTouch(t *testing.T) {
 	r.wrote(1)
 }
 
-// A case that was open or parked for more than 15 minutes is planned anew.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(*rig){
@@ -397,7 +389,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// The audit records what a killed run wrote, however late another run comes and even in a pause; without that, it could not be undone.
+// The audit records what a killed run wrote, however late and even in a pause; otherwise it could not be undone.
 func TestUnsaid(t *testing.T) {
 	t.Parallel()
 	killed := func(r *rig) { r.once("after 1", kill); r.dies() }
@@ -436,7 +428,6 @@ func TestUnsaid(t *testing.T) {
 			}
 		})
 	}
-	// If the look fails it is repeated, and then the step is proven as any other.
 	r := build(t)
 	killed(r)
 	r.advance(18 * time.Minute)
@@ -452,7 +443,6 @@ func TestUnsaid(t *testing.T) {
 	r.wrote(1)
 }
 
-// If the target of a plan that is too old was deleted, nothing is left to undo, and the case is diagnosed as any other.
 func TestStaleTargetGone(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -468,7 +458,6 @@ func TestStaleTargetGone(t *testing.T) {
 	r.wrote(1)
 }
 
-// twoSteps returns the steps of a plan that can be stopped between them.
 func twoSteps() []remedy.Step {
 	return []remedy.Step{
 		act{Name: "1", Annotate: set("example.com/a", "1", "0")},
@@ -476,7 +465,7 @@ func twoSteps() []remedy.Step {
 	}
 }
 
-// A step that a parked plan had not tried is not its own, whoever has made it since.
+// A step that a parked plan had not tried is not its own, even if somebody has made it since.
 func TestParkedUntried(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -496,7 +485,6 @@ func TestParkedUntried(t *testing.T) {
 	}
 }
 
-// The mode is read before each step: a person can stop the rest of a plan.
 func TestPolicyBetweenSteps(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -517,7 +505,6 @@ func TestPolicyBetweenSteps(t *testing.T) {
 	r.wrote(2)
 }
 
-// A policy that can't be read stops a run at any point.
 func TestPolicyUnreadable(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -534,7 +521,6 @@ func TestPolicyUnreadable(t *testing.T) {
 		r.fails("read the policy: boom")
 		r.wrote(0)
 	}
-	// The plan is parked, and everything is written.
 	r.on("policy", boom)
 	r.advance(time.Minute)
 	r.fails("read the policy: boom")
@@ -546,7 +532,6 @@ func TestPolicyUnreadable(t *testing.T) {
 	r.fails("read the policy: boom")
 }
 
-// An event without a time proves nothing, and nothing proves that it is over.
 func TestNoTime(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(svc *corev1.Service) {
@@ -560,14 +545,12 @@ func TestNoTime(t *testing.T) {
 	r.wrote(1)
 	r.sync("h2", "192.168.0.9")
 	r.ends(event.Fixed)
-	// Another event without a time may be newer than the fix.
 	r.patch("", `{"metadata":{"annotations":{"`+key+`":"old"}}}`)
 	r.event.ID = "other"
 	r.ends(event.Waiting)
 	r.wrote(2)
 }
 
-// An event dated in the future counts as happening now.
 func TestFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -579,7 +562,7 @@ func TestFuture(t *testing.T) {
 	}
 }
 
-// A case that waits for something to pass becomes a question if it lasts, and so does one that can't be decided for an hour.
+// A case that waits for something to pass, or that can't be decided, becomes a question after an hour.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	t.Run("a plan that waits", func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// decide puts the class's plan into the record and reports what it leads to, before any policy.
+// decide records the class's plan and reports what it leads to, before any policy.
 func (x *run) decide(plan remedy.Plan) machine.Report {
 	defer x.lap(&x.rec.Timings.Decide)
 	steps, err := remedy.Records(plan.Steps)
@@ -82,8 +82,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	}}
 }
 
-// admits returns what decides whether a new plan begins: the policy, or a person's answer. These were read beside the look; permits
-// reads them again before each order.
+// admits returns what decides whether a new plan begins, as read beside the look. permits reads it again before each order.
 func (x *run) admits() machine.Guarded {
 	g := x.known
 	rec := &x.rec
@@ -106,7 +105,6 @@ func (x *run) admits() machine.Guarded {
 	if allowed && g.breaker != nil {
 		allowed, rule = false, g.breaker.Text()
 	}
-	// A rejected plan is not applied, whatever the policy allows by now.
 	if g.answers.Rejected(rec) {
 		rec.Result, out.Outcome = event.Planned, machine.Outcome(event.Rejected)
 		return out
@@ -122,12 +120,12 @@ func (x *run) admits() machine.Guarded {
 	return out
 }
 
-// approval asks a person to approve the plan. Only a case that the document holds can be approved.
+// approval asks a person to approve the plan, which only works for a case that the document holds.
 func (x *run) approval(want remedy.Consent) say.Text {
 	switch {
 	case x.rec.Case == "" || x.dry && x.rec.Case != x.prev.Case:
 		return say.F("A person has to approve the plan. Or allow it in the policy file, or apply it by hand.")
-	case x.rec.Service.Kind != "": // an Approval lies in the namespace of a Service
+	case x.rec.Service.Kind != "": // an Approval needs a Service's namespace
 		return say.F("Allow the plan in the policy file, or apply it by hand.")
 	case want.Special():
 		return say.F("The policy wants the %s. To approve the plan: lbremedy approve %s. Or apply it by hand.", want.Text(), x.rec.Case)
@@ -135,7 +133,6 @@ func (x *run) approval(want remedy.Consent) say.Text {
 	return say.F("Approve the plan: lbremedy approve %s. Or allow it in the policy file, or apply it by hand.", x.rec.Case)
 }
 
-// spent asks what to do when no attempt is left.
 func (x *run) spent() say.Text {
 	ask := say.F("Find out why the writes so far did not end the failure. lbremedy makes no further attempt.").
 		And("To allow more attempts, raise budgets.attempts in the policy file.")
@@ -145,7 +142,6 @@ func (x *run) spent() say.Text {
 	return ask.And("To try once now, save such a policy as FILE and run it with: lbremedy run %s --policy FILE --apply.", x.rec.Service)
 }
 
-// patches returns what a person can commit instead of applying the plan.
 func patches(c *remedy.Case, plan remedy.Plan) string {
 	var all string
 	for _, s := range plan.Steps {

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// The policy's decisions, with the rule that decided.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	medium, high := remedy.Medium, remedy.High
@@ -86,7 +85,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Plans without steps.
 func TestPlansWithoutSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -105,7 +103,6 @@ func TestPlansWithoutSteps(t *testing.T) {
 			rec.Wait != tt.plan.Wait || rec.Digest != "" {
 			t.Errorf("the record is %+v", rec)
 		}
-		// A waiting case is diagnosed again each time it comes back.
 		r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("g"), Ask: say.F("b")})
 		if tt.want == event.Waiting {
 			r.ends(event.Asked)
@@ -114,7 +111,6 @@ func TestPlansWithoutSteps(t *testing.T) {
 	}
 }
 
-// Fields owned by a GitOps tool are not written: the tool would revert them.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	argo := fixture.Labels(map[string]string{"argocd.argoproj.io/instance": "shop"})
@@ -240,7 +236,7 @@ func TestRecentEdit(t *testing.T) {
 	}
 }
 
-// A digest covers the writes, the Service, and what the sync after them takes down or overwrites. It covers nothing else.
+// A digest covers the writes, the Service, and what the sync after them takes down or overwrites; nothing else.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	plan := func(steps ...remedy.Step) remedy.Plan { return remedy.Plan{Finding: say.F("f"), Steps: steps} }
@@ -285,7 +281,6 @@ func TestDigest(t *testing.T) {
 		seen[d] = name
 	}
 
-	// Between runs the digest stays the same, whatever else happens to the Service.
 	r := build(t)
 	r.policy = remedy.Policy{}
 	first := r.ends(event.Planned).Digest
@@ -303,7 +298,7 @@ func TestDigest(t *testing.T) {
 	plan(garbled{}).Digest(class, "uid")
 }
 
-// A look plans and writes nothing, not even into the audit; it needs no stream.
+// A look writes nothing, not even into the audit, and needs no stream.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -327,7 +322,6 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// The texts of a declaration.
 func TestDeclaration(t *testing.T) {
 	t.Parallel()
 	r := &remedy.Remedy{Class: class, Doc: "\n# A title\n\nMore.", Diagnose: remedy.Always(remedy.Plan{}), Reads: []grant.Grant{grant.DescribeVSwitches}}
@@ -362,7 +356,6 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-// Texts of values, and the values parsed from them.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	got := []any{remedy.Unknown, remedy.Yes, remedy.No, remedy.Is(true), remedy.Is(false), remedy.Todo, remedy.Done, remedy.Conflict}
@@ -404,7 +397,6 @@ func TestPolicyValues(t *testing.T) {
 		t.Error("the wrong vSwitch is allowed")
 	}
 
-	// The operator sets the number of attempts.
 	r := build(t)
 	r.policy.Budgets.Attempts = 1
 	r.ends(event.Waiting)
@@ -412,7 +404,6 @@ func TestPolicyValues(t *testing.T) {
 	r.ends(event.Failed)
 }
 
-// The fields of a Service that a class may change follow from its steps and annotations.
 func TestFields(t *testing.T) {
 	r := &remedy.Remedy{
 		Steps:       []remedy.Step{step.TagLB{}, step.Resync{}, step.ClearStatus{}, step.RemoveAnnotation{}},

@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// again limits how many runs of this process repeat reads that took too long. If many runs made the reads slow, repeating all of them
-// would make them slower still, until none is ever fresh.
+// again limits how many runs of this process repeat slow reads: if many runs made them slow, repeating all would make them slower still.
 var again = make(chan struct{}, 8)
 
 // diagnose finds out whether the failure still exists and asks the class what to do. ended means that the record's result is final.
@@ -30,7 +29,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 		x.rec.Finding = finding
 		return remedy.Plan{}, true, nil
 	}
-	asked := new(event.ReadList) // of this look only
+	asked := new(event.ReadList)
 	defer func() { x.rec.Reads, x.stored = asked.End(), false }()
 	for n := range 3 {
 		if n == 1 {
@@ -87,7 +86,7 @@ func (x *run) diagnose(ctx context.Context) (plan remedy.Plan, ended bool, err e
 	return remedy.Plan{}, false, errors.New("the reads before the plan took more than 5 s three times: what they say may be stale")
 }
 
-// over returns how a case ends whose failure is over. After a write it is fixed, or synced if it is unproven that traffic can flow.
+// over returns how a case ends whose failure is over: fixed after a write, or synced if it is unproven that traffic can flow.
 func (x *run) over(ctx context.Context) event.Result {
 	if !x.tried {
 		return event.Gone
@@ -97,8 +96,7 @@ func (x *run) over(ctx context.Context) event.Result {
 	return r
 }
 
-// readService reads the Service. over says why nothing is left to do for it. In a case about another object (a Node or the cluster)
-// the Service has only its name and UID.
+// readService reads the Service, which has only its name and UID in a case about another object. over says why nothing is left to do for it.
 func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	ref := x.ev.Failure.Service
 	if ref.Kind != "" {
@@ -123,7 +121,6 @@ func (x *run) readService(ctx context.Context) (over say.Text, err error) {
 	return x.c.Over(svc), nil
 }
 
-// readNode reads the Node of a case that is about one. over says why nothing is left to do for it.
 func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, err error) {
 	if ref.Kind != event.KindNode {
 		return nil, nil
@@ -140,7 +137,6 @@ func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, e
 	return nil, nil
 }
 
-// locate reads the namespace and notes the mode that applies there.
 func (x *run) locate(ctx context.Context) error {
 	around, err := x.readNamespace(ctx)
 	if err != nil {
@@ -150,7 +146,6 @@ func (x *run) locate(ctx context.Context) error {
 	return nil
 }
 
-// readNamespace returns the labels of the Service's namespace; nil if the object has no namespace or it was deleted.
 func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	in := x.ev.Failure.Service.Namespace
 	if in == "" {
@@ -166,22 +161,20 @@ func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {
 	return ns.Labels, nil
 }
 
-// stand notes the mode that applies in a namespace with these labels.
 func (x *run) stand(around map[string]string) {
 	x.around = around
 	may := x.permission(x.c.Policy)
 	x.rec.Mode, x.rec.Muted = string(may.Mode), may.Muted
 }
 
-// permission returns what a policy allows the class for the Service as last read.
 func (x *run) permission(p remedy.Policy) remedy.Permission {
 	return p.At(x.r.Class, remedy.Place{
 		Cluster: x.env.Cluster, Namespace: x.c.Service.Namespace, Labels: x.c.Service.Labels, Around: x.around,
 	})
 }
 
-// synced returns positive evidence that the Service has been synced since then. told means that the evidence is an Event.
-func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, told bool, err error) {
+// synced returns evidence that the Service has been synced since then. byEvent means that the evidence is an Event.
+func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proof say.Text, byEvent bool, err error) {
 	svc := c.Service
 	if ccm.Quiet(c.Event.Reason) || !ccm.Synced(svc) && svc.Labels[ccm.HashLabel] == "" {
 		return nil, false, nil // a successful sync proves nothing here, or none ever happened
@@ -198,7 +191,6 @@ func (e *Env) synced(ctx context.Context, c *remedy.Case, since time.Time) (proo
 	return ccm.SyncedBetween(svc, happened, since, until), true, nil
 }
 
-// impact returns what the users of the Service notice now, while its syncs fail.
 func (x *run) impact(ctx context.Context) event.Impact {
 	switch {
 	case x.c.Service == nil || x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0:

@@ -32,14 +32,12 @@ func (r *rig) document() event.Document {
 	return d
 }
 
-// running returns the case of the rig's Service and class.
 func (r *rig) running() *event.Case {
 	r.Helper()
 	d := r.document()
 	return d.Case(class)
 }
 
-// decided returns what is decided of that case.
 func (r *rig) decided() machine.Case {
 	r.Helper()
 	if d := r.document(); d.State.Case(class) != nil {
@@ -48,7 +46,6 @@ func (r *rig) decided() machine.Case {
 	return machine.Case{}
 }
 
-// recurs answers the failure as it comes back.
 func (r *rig) recurs(want event.Result) event.Record {
 	r.Helper()
 	r.advance(ccm.Retry)
@@ -56,7 +53,6 @@ func (r *rig) recurs(want event.Result) event.Record {
 	return r.ends(want)
 }
 
-// A recurrence that changes nothing is counted; one that changes something is recorded.
 func TestRecurrence(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -75,7 +71,6 @@ func TestRecurrence(t *testing.T) {
 			t.Errorf("after %d runs it says %+v", n, k)
 		}
 	}
-	// The same event again is already answered and is not counted.
 	r.ends(event.Asked)
 	if k := r.running(); len(r.journal()) != 1 || k.Repeats != 5 {
 		t.Errorf("%d records stand in the journal, and %d runs are counted", len(r.journal()), k.Repeats)
@@ -104,7 +99,6 @@ func TestRecurrence(t *testing.T) {
 	r.wrote(0)
 }
 
-// A delayed recurrence arrives after a later one was answered, and counts as answered.
 func TestRecurrenceHeldUp(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -130,7 +124,7 @@ func TestRecurrenceHeldUp(t *testing.T) {
 	}
 }
 
-// A recurrence that leaves no record is counted in the document before its event is acknowledged.
+// A recurrence without a record is counted in the document before its event is acknowledged.
 func TestRecurrenceCounted(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -153,7 +147,6 @@ func TestRecurrenceCounted(t *testing.T) {
 	}
 }
 
-// A run that kills its process is counted, whatever unchanged recurrences happen beside it.
 func TestRecurrenceCrash(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -205,7 +198,6 @@ func TestSlow(t *testing.T) {
 		r.env = mine
 		return nil
 	})
-	// Its reads are too old for a write, so it reads again.
 	r.ends(event.Waiting)
 	if got := r.count("diagnose"); got != 2 {
 		t.Errorf("it was diagnosed %d times", got)
@@ -221,7 +213,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A thousand Services that stay broken for 30 days, with the controller at its longest back-off, take less than 200 MB.
+// A thousand Services that stay broken for 30 days, at the controller's longest back-off, take less than 200 MB.
 func TestStaysBroken(t *testing.T) {
 	t.Parallel()
 	const (
@@ -303,8 +295,7 @@ func TestStaysBroken(t *testing.T) {
 	}
 }
 
-// A step that may have been made when its engine was killed stays in the document, and no other class writes to the object before a
-// look.
+// A step that may have been made when its engine was killed stays in the document; no other class writes to the object before a look.
 func TestDoubtBesideAnotherClass(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -336,7 +327,6 @@ func TestDoubtBesideAnotherClass(t *testing.T) {
 	r.wrote(1)
 }
 
-// A command that changes the document under a run does not end the run, and its change is kept.
 func TestChangedByACommand(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -362,7 +352,6 @@ func TestChangedByACommand(t *testing.T) {
 	}
 }
 
-// A run that hangs loses its object, counts as one that never ended, and writes nothing afterwards.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -388,7 +377,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// An engine whose heartbeat is too old has lost its objects. If it resumes, it writes nothing.
+// An engine whose heartbeat is too old has lost its objects and writes nothing if it resumes.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"still fails", "diagnose"} {
@@ -423,8 +412,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// If an engine is killed between the intent and the order, or between the order and the answer, the object is left alone for a minute
-// after the order's expiry. Then the step is made, once.
+// If an engine is killed around an order, the object is left alone until a minute after the order's expiry. Then the step is made, once.
 func TestKilledAroundOrder(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "after 1"} {
@@ -460,7 +448,6 @@ func TestKilledAroundOrder(t *testing.T) {
 	}
 }
 
-// Nothing is written after its order has expired.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -470,7 +457,6 @@ func TestExpired(t *testing.T) {
 	r.wrote(0)
 }
 
-// A brief hand has its orders expire at once.
 type brief struct{ hand.Hand }
 
 func (b brief) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
@@ -545,7 +531,7 @@ func TestFullAudit(t *testing.T) {
 	}
 }
 
-// A document stays within its size limit: it keeps only what an undo needs of attempts, and a plan that does not fit is a question.
+// A document keeps only what an undo needs of attempts, and a plan that does not fit is a question.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := func(kib int, end string) string { return strings.Repeat("0123456789abcdef", kib<<6) + end }
@@ -577,7 +563,6 @@ func TestBounds(t *testing.T) {
 	if len(applied) != 3 {
 		t.Fatalf("%d attempts can be undone", len(applied))
 	}
-	// The next failure's plan does not fit beside them.
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, large(300, ""), was)}}
 	r.advance(time.Hour)
 	r.event = r.failure(class, r.now())
@@ -595,7 +580,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// This counts the writes to NATS of a fix in one run; each is synced before the run goes on.
+// A fix in one run makes few writes to NATS, each synced before the run goes on.
 func TestWritesOfAFix(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// phases begins the run with the failure in hand.
 func (x *run) phases(ctx context.Context) (event.Record, error) {
 	if err := x.load(ctx); err != nil {
 		return unread, err
@@ -94,7 +93,6 @@ func (x *run) drive(ctx context.Context, report machine.Report) (event.Record, e
 	}
 }
 
-// engine returns the name under which the run holds an object.
 func (x *run) engine() string {
 	if x.env.Engine == nil {
 		return "nobody" // it only looks
@@ -116,7 +114,6 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 		}
 	}()
 	if _, look := effect.(machine.Look); !look && x.recorded && ctx.Err() != nil {
-		// The run's time is up, but its record must still be stored.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -159,7 +156,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 	return nil, true, nil // Return or Ack
 }
 
-// guard appends the records that CASES lacks, and reads what decides about a new plan or about the order in the document.
+// guard appends the records that CASES lacks, and reads what decides about a new plan or the order in the document.
 func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	order := x.object.State.Order
 	if order != nil && !order.Undo {
@@ -184,7 +181,7 @@ func (x *run) ends(ctx context.Context, effect machine.Effect, err error) (event
 	case machine.Store:
 		switch {
 		case err != nil && x.rec.Repeats:
-			// Only the document shows that the event was answered. It was not stored, so the event must be delivered again.
+			// Only the document shows that the event was answered, and it was not stored: the event must be delivered again.
 			x.rec.Result, x.rec.Wait = event.Waiting, max(x.rec.Wait, time.Second)
 			return x.rec, fmt.Errorf("note that the run ended as the one before: %w", err)
 		case errors.Is(err, stream.ErrConflict):
@@ -241,13 +238,11 @@ func (x *run) lookResult() (event.Record, error) {
 	return x.rec, x.cause
 }
 
-// later ends a run that must come back soon, without a record: it holds nothing and has found out nothing.
 func (x *run) later(d time.Duration) (event.Record, error) {
 	x.rec.Result, x.rec.Wait = event.Waiting, d
 	return x.rec, nil
 }
 
-// leave releases what the run holds, however the run ends.
 func (x *run) leave() {
 	if x.unlock != nil {
 		x.unlock()
@@ -255,7 +250,6 @@ func (x *run) leave() {
 	x.object.Leave()
 }
 
-// found notes the error that kept a look from finding anything out.
 func (x *run) found(err error) machine.Looked {
 	x.fail(err)
 	if unclear(err) {
@@ -264,7 +258,6 @@ func (x *run) found(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Failed}
 }
 
-// unguarded notes the error that kept a plan or an order from being decided.
 func (x *run) unguarded(err error) machine.Guarded {
 	x.fail(err)
 	if unclear(err) || errors.Is(err, stream.ErrConflict) {
@@ -278,7 +271,6 @@ func (x *run) fail(err error) {
 	x.rec.Error = event.Redact(err.Error())
 }
 
-// diagnoses finds out whether the failure still exists and what to do about it.
 func (x *run) diagnoses(ctx context.Context) machine.Report {
 	if x.taken || x.undoer != nil { // the plan is over, and the failure is looked at again
 		first := x.rec
@@ -302,7 +294,6 @@ func (x *run) diagnoses(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Gone, Outcome: machine.Outcome(x.rec.Result)}
 }
 
-// checks looks whether the step of an unanswered order was made.
 func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	step, err := x.ordered()
 	if err != nil {
@@ -329,7 +320,6 @@ func (x *run) checks(ctx context.Context, e machine.Look) machine.Report {
 	return machine.Looked{Answer: machine.Unmade}
 }
 
-// ordered returns the step of the order in the document, as the class declares it.
 func (x *run) ordered() (remedy.Step, error) {
 	o := x.object.State.Order
 	rec := x.prev
@@ -350,10 +340,8 @@ func (x *run) ordered() (remedy.Step, error) {
 	return steps[o.Step], nil
 }
 
-// refused is the outcome of a case whose document holds a plan that the class can't make.
 const refused machine.Outcome = "refused"
 
-// refused notes that the document holds a plan that the class can't make.
 func (x *run) refused(err error) machine.Looked {
 	x.dropped = true
 	if !errors.Is(err, remedy.ErrUndeclared) { // this release does not know the step
@@ -366,7 +354,7 @@ func (x *run) refused(err error) machine.Looked {
 	return machine.Looked{Answer: machine.Changed, Outcome: refused}
 }
 
-// gone returns how a case ends whose Service was deleted during a plan. A clean-up has then worked if all of it is written.
+// gone returns how a case ends whose Service was deleted during a plan. A clean-up has worked if all of it is written.
 func (x *run) gone(over say.Text) machine.Outcome {
 	if x.r.Deleting && x.rec.Done() {
 		return machine.Outcome(event.Fixed)
@@ -379,7 +367,6 @@ func (x *run) gone(over say.Text) machine.Outcome {
 	return machine.Outcome(event.Gone)
 }
 
-// drifted notes that a step's target has changed since the plan was made.
 func (x *run) drifted(s remedy.Step) {
 	x.dropped = true
 	x.rec.Note = x.rec.Note.Then(say.F("The target of the step %q has changed in the meantime. The case is diagnosed again.", s.Says()))

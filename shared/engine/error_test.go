@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An error comes back, less often each time; after an hour a person is asked.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -49,7 +48,6 @@ func TestErrors(t *testing.T) {
 	r.ends(event.Failed) // the document answers
 }
 
-// A case that was open for long survives one bad minute.
 func TestOneErrorIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -67,7 +65,6 @@ func TestOneErrorIsNoFailure(t *testing.T) {
 	}
 }
 
-// A panic in a class is an error of this case, at any point.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -101,7 +98,6 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A step's target may change; if it changes all the time, the case becomes a question.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -137,7 +133,6 @@ func TestMoved(t *testing.T) {
 		t.Errorf("ended as %q, asks %q; the last pause was %s", rec.Result, rec.Ask, last)
 	}
 
-	// If the second step finds its target changed, the first step is kept as an attempt.
 	r = build(t)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set("a/b", "2", "1")})
 	rec = r.ends(event.Waiting)
@@ -147,7 +142,6 @@ func TestMoved(t *testing.T) {
 	r.wrote(1)
 }
 
-// A step reads the cloud again, even right after the plan's reads.
 func TestMovedInTheCloud(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -171,7 +165,6 @@ func TestMovedInTheCloud(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// A step that fails is tried again with the same attempt.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"before 1", "after 1", "patched"} {
@@ -208,7 +201,6 @@ func TestStepFails(t *testing.T) {
 	r.wrote(0)
 }
 
-// A failed read is an error in any phase, and nothing is written.
 func TestReadsFail(t *testing.T) {
 	t.Parallel()
 	deny := func(context.Context) error { return errors.New("connection refused") }
@@ -229,7 +221,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("GET", nil)
 	r.wrote(0)
 
-	// While it goes on with a plan.
 	r = build(t)
 	r.once("before 1", boom)
 	r.fails("boom")
@@ -239,7 +230,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("GET", nil)
 	r.wrote(0)
 
-	// While it proves: the load balancer, and the class.
 	r = build(t)
 	r.env.Watch = long
 	r.on("after 1", r.syncs)
@@ -257,7 +247,6 @@ func TestReadsFail(t *testing.T) {
 	r.on("still fails after", boom)
 	r.fails("boom")
 
-	// While it watches.
 	r = build(t)
 	r.ends(event.Waiting)
 	r.env.Bound, r.env.Watch = 300*time.Millisecond, long
@@ -267,7 +256,6 @@ func TestReadsFail(t *testing.T) {
 	}
 }
 
-// Reads that took long are made again; reads that always take long are an error.
 func TestStaleReads(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -282,7 +270,7 @@ func TestStaleReads(t *testing.T) {
 	r.wrote(0)
 }
 
-// Runs that all take too long do not all repeat their reads at once, which would take longer still.
+// Runs that all take too long do not repeat their reads at once, which would take longer still.
 func TestReadsAgain(t *testing.T) {
 	t.Parallel()
 	const runs, places = 12, 8
@@ -327,7 +315,6 @@ func TestReadsAgain(t *testing.T) {
 	}
 }
 
-// No secret gets out in a record or an error, wherever it came in.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D&SecurityToken=CAISfaketoken0123456789"
@@ -362,7 +349,6 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A plan that says nothing, or too much, is an error of its class.
 func TestBadPlans(t *testing.T) {
 	t.Parallel()
 	for want, plan := range map[string]remedy.Plan{
@@ -390,7 +376,6 @@ type garbled struct{ act }
 
 func (garbled) MarshalJSON() ([]byte, error) { return nil, errBoom }
 
-// An event for another cluster is not for this host.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -407,7 +392,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A document that can't be read is not taken for a missing one.
 func TestDocumentUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]string{
@@ -428,7 +412,6 @@ func TestDocumentUnreadable(t *testing.T) {
 	}
 }
 
-// An object whose UID is not a valid key has no document.
 func TestDocumentOfNothing(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -436,7 +419,6 @@ func TestDocumentOfNothing(t *testing.T) {
 	r.fails("read what is known of the object")
 }
 
-// A stored step that this release does not know is planned anew.
 func TestUnknownStep(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// forge changes the record in the document of the rig's Service.
 func (r *rig) forge(change func(*event.Record)) {
 	r.Helper()
 	data, err := r.env.Stream.Get(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)))
@@ -30,8 +29,7 @@ func (r *rig) forge(change func(*event.Record)) {
 	r.must(r.env.Stream.Put(r.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
 }
 
-// A plan in the document is data: one that the class would not have made is refused with nothing written, and the next failure is
-// diagnosed afresh.
+// A plan in the document that the class would not have made is refused with nothing written, and the next failure is diagnosed afresh.
 func TestForgedPlan(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -72,8 +70,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// The risk of a plan in the document is computed again and never read: a record with a lower risk does not get past the policy, and
-// one with a higher risk holds nothing back.
+// The risk of a plan in the document is computed again, never read: a lower one does not get past the policy, a higher one holds nothing back.
 func TestForgedRisk(t *testing.T) {
 	t.Parallel()
 	high := func(rec *event.Record) {
@@ -121,8 +118,7 @@ func TestForgedRisk(t *testing.T) {
 	}
 }
 
-// Only the remaining steps of a plan are judged. If the write got through, though the killed run did not record it, only the proof
-// remains.
+// Only the remaining steps of a plan are judged. If the write got through unrecorded, only the proof remains.
 func TestJudgedWhenMade(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -137,7 +133,7 @@ func TestJudgedWhenMade(t *testing.T) {
 	r.wrote(1)
 }
 
-// Only the Approval object of this plan and this attempt proves consent; a record's statement does not.
+// Only the Approval of this plan and this attempt proves consent; a record does not.
 func TestForgedApproval(t *testing.T) {
 	t.Parallel()
 	evil := func(rec *event.Record) {

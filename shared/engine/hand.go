@@ -19,7 +19,6 @@ func (x *run) about() hand.About {
 	}
 }
 
-// ask has the hand look at steps as the class declares them. The hand's reads are recorded like the engine's own.
 func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...remedy.Step) (hand.LookAnswer, error) {
 	data, err := hand.Steps(steps)
 	if err != nil {
@@ -28,7 +27,7 @@ func (x *run) ask(ctx context.Context, why hand.Purpose, undo bool, steps ...rem
 	return x.asks(ctx, hand.LookRequest{For: why, Steps: data, Undo: undo})
 }
 
-// asks has the hand look and fills in what the request is about.
+// asks has the hand look, and records its reads like the engine's own.
 func (x *run) asks(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
 	q.About, q.Idle, q.Held = x.about(), x.env.waited(x.rec), slices.Sorted(maps.Keys(x.c.Taken))
 	a, err := x.hand.Look(ctx, q)
@@ -38,8 +37,7 @@ func (x *run) asks(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, er
 	return a, err
 }
 
-// order has the hand make a step, as the class declares it, and notes how it wrote. Afterwards the case holds the Service as the step
-// left it.
+// order has the hand make a step and notes how it wrote. Afterwards the case holds the Service as the step left it.
 func (x *run) order(ctx context.Context, s remedy.Step, how hand.Order) (hand.ApplyAnswer, error) {
 	data, err := hand.Steps([]remedy.Step{s})
 	if err != nil {

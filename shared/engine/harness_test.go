@@ -40,7 +40,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// server is the JetStream of all tests. Their clusters and Services differ, which keeps the tests apart.
+// server is the JetStream of all tests, whose clusters and Services differ.
 var server *embedded.Server
 
 func TestMain(m *testing.M) {
@@ -58,14 +58,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The tests' class repairs this cause: the annotation is "old".
 const (
 	key   = ccm.Prefix + "vswitch-id"
 	class = "fake"
 )
 
-// A rig is one failed Service with its surroundings: an API server, a stream and a cloud that are real at the wire, and a class and a
-// clock that the test controls.
+// A rig is one failed Service with an API server, a stream and a cloud that are real at the wire, and a class and a clock that the test controls.
 type rig struct {
 	testing.TB
 	kube    *cluster.Cluster
@@ -88,7 +86,7 @@ type rig struct {
 	hits   map[string]int
 }
 
-// build makes a rig. The Service is as edit leaves it, including its status.
+// build makes a rig with the Service, including its status, as edit leaves it.
 func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	t.Helper()
 	r := &rig{TB: t, kube: cluster.Join(t), policy: remedy.Policy{Mode: remedy.Fix, Risk: remedy.High, Budgets: plenty},
@@ -152,10 +150,8 @@ func build(t testing.TB, edit ...func(*corev1.Service)) *rig {
 	return r
 }
 
-// plenty is a budget for tests that are about something else.
 var plenty = remedy.Budgets{Class: 1000, Least: 1000}
 
-// allowing is a RAM policy that allows one action.
 func allowing(action string) string {
 	return fmt.Sprintf(`{"Version":"1","Statement":[{"Effect":"Allow","Action":%q,"Resource":"*"}]}`, action)
 }
@@ -171,7 +167,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// connect returns a separate connection to the stream, like another process's.
 func (r *rig) connect() *stream.Stream {
 	r.Helper()
 	s, err := stream.Connect(r.Context(), stream.Config{URL: server.URL()})
@@ -182,7 +177,6 @@ func (r *rig) connect() *stream.Stream {
 	return s
 }
 
-// apart gives the rig a separate JetStream and returns its address.
 func (r *rig) apart() (url string) {
 	r.Helper()
 	url = nats.Start(r, embedded.Options{}).URL()
@@ -198,7 +192,7 @@ func (r *rig) starts() {
 	r.Cleanup(r.env.Engine.Stop)
 }
 
-// restart replaces the rig's env by that of a new process, as if the old process had been killed.
+// restart replaces the rig's env by a new process's, as if the old process had been killed.
 func (r *rig) restart() {
 	r.Helper()
 	env := *r.env
@@ -211,7 +205,6 @@ func (r *rig) restart() {
 	r.starts()
 }
 
-// create creates the Service and then its status, which the API server takes separately.
 func (r *rig) create(svc *corev1.Service) *corev1.Service {
 	r.Helper()
 	made, err := r.kube.Client().CoreV1().Services(svc.Namespace).Create(r.Context(), svc, metav1.CreateOptions{})
@@ -234,7 +227,6 @@ func (r *rig) failure(class string, at time.Time) engine.Event {
 	}}
 }
 
-// publish puts a failure into the stream, where runs see which one is newest.
 func (r *rig) publish(ev engine.Event) {
 	r.Helper()
 	e, err := event.NewFailed(ev.Failure)
@@ -269,7 +261,6 @@ func (r *rig) advance(d time.Duration) {
 	}
 }
 
-// stolen has another engine write the document of the rig's Service, and hold it.
 func (r *rig) stolen(ctx context.Context) error { return r.writes(ctx, "another") }
 
 // writes has another engine write the document of the rig's Service and leave it to a holder; empty means no holder.
@@ -286,15 +277,14 @@ func (r *rig) setPolicy(p remedy.Policy) {
 	r.policy = p
 }
 
-// on has f called whenever a run reaches a point: "policy", "diagnose", "still fails", "still fails after" (the write), and for a fake
-// step "check 1", "before 1", "after 1".
+// on has f called whenever a run reaches a point: "policy", "diagnose", "still fails", "still fails after" (the write), and for a fake step
+// "check 1", "before 1", "after 1".
 func (r *rig) on(point string, f func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hooks[point] = f
 }
 
-// once is on for the first time only.
 func (r *rig) once(point string, f func(context.Context) error) {
 	r.on(point, func(ctx context.Context) error {
 		r.on(point, nil)
@@ -319,13 +309,12 @@ func (r *rig) count(point string) int {
 	return r.hits[point]
 }
 
-// kill ends the goroutine of a run as the end of its process would: nothing that follows happens, whatever error comes.
+// kill ends the goroutine of a run as the end of its process would.
 func kill(context.Context) error {
 	runtime.Goexit()
 	return nil
 }
 
-// try answers an event. killed is true if the run was killed.
 func (r *rig) try(ev engine.Event) (rec event.Record, err error, killed bool) {
 	killed = true
 	done := make(chan struct{})
@@ -338,7 +327,6 @@ func (r *rig) try(ev engine.Event) (rec event.Record, err error, killed bool) {
 	return rec, err, killed
 }
 
-// run answers the rig's event and wants no error.
 func (r *rig) run() event.Record {
 	r.Helper()
 	rec, err, killed := r.try(r.event)
@@ -348,7 +336,6 @@ func (r *rig) run() event.Record {
 	return rec
 }
 
-// ends answers the rig's event and wants this result.
 func (r *rig) ends(want event.Result) event.Record {
 	r.Helper()
 	rec := r.run()
@@ -358,7 +345,6 @@ func (r *rig) ends(want event.Result) event.Record {
 	return rec
 }
 
-// fails answers the rig's event and wants an error that says this.
 func (r *rig) fails(want string) event.Record {
 	r.Helper()
 	rec, err, killed := r.try(r.event)
@@ -368,7 +354,6 @@ func (r *rig) fails(want string) event.Record {
 	return rec
 }
 
-// dies answers the rig's event and wants the run to be killed.
 func (r *rig) dies() {
 	r.Helper()
 	if rec, err, killed := r.try(r.event); !killed {
@@ -376,7 +361,6 @@ func (r *rig) dies() {
 	}
 }
 
-// wrote wants this many accepted patches since the rig was built.
 func (r *rig) wrote(want int64) {
 	r.Helper()
 	if got := r.patches.Load(); got != want {
@@ -395,7 +379,6 @@ func (r *rig) journal() []event.Record {
 	return all
 }
 
-// applied returns the attempts of the newest case that can be undone.
 func (r *rig) applied() ([]event.Record, time.Time) {
 	r.Helper()
 	all := r.journal()
@@ -404,14 +387,13 @@ func (r *rig) applied() ([]event.Record, time.Time) {
 	return applied, back
 }
 
-// answer has a person answer the plan of a record, proven by the API server.
 func (r *rig) answer(rec event.Record, reply approval.Reply, name string, groups ...string) (*kube.Approval, error) {
 	r.Helper()
 	identity.Answerable(r, r.kube)
 	return approval.Answer(r.Context(), identity.Person(r, r.kube, name, groups...), rec, reply)
 }
 
-// consent gives the rig a plan of a risk that needs a person's approval, and returns the record that asks for it.
+// consent gives the rig a plan that needs a person's approval, and returns the record that asks for it.
 func (r *rig) consent() event.Record {
 	r.Helper()
 	r.policy.Risk = remedy.Low
@@ -433,21 +415,18 @@ func (r *rig) reject(rec event.Record, name string) *kube.Approval {
 	return a
 }
 
-// sync does to the Service what the controller does at the end of a full sync, and in the same way: labels and status in one patch of
-// the status.
+// sync does what the controller does at the end of a full sync: it sets labels and status in one patch of the status.
 func (r *rig) sync(hash, ip string) {
 	r.Helper()
 	r.patch("status", fmt.Sprintf(`{"metadata":{"labels":{%q:%q,%q:%q}},"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, ccm.HashLabel, hash,
 		ccm.BalancerLabel, r.lb, ip))
 }
 
-// syncs is sync as a hook, with the address of the load balancer.
 func (r *rig) syncs(context.Context) error {
 	r.sync("h2", "192.168.0.9")
 	return nil
 }
 
-// patch changes the Service as somebody else would.
 func (r *rig) patch(subresource, patch string) {
 	r.Helper()
 	var sub []string
@@ -459,7 +438,6 @@ func (r *rig) patch(subresource, patch string) {
 	r.must(err)
 }
 
-// replace deletes the Service and creates another one of its name.
 func (r *rig) replace() {
 	r.Helper()
 	r.remove()
@@ -481,7 +459,7 @@ func (r *rig) live() *corev1.Service {
 	return svc
 }
 
-// A tap counts the patches that the API server accepts, and is a point where a request can be stopped: "PATCH", "GET", "WATCH".
+// A tap counts the patches that the API server accepts, and can stop requests at the points "PATCH", "GET", "WATCH".
 type tap struct {
 	rig  *rig
 	next http.RoundTripper
@@ -531,7 +509,6 @@ func said(q *http.Request, code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: q, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// errNotFound makes the API server report an object as missing.
 var errNotFound = errors.New("404")
 
 // errTimeout makes the API server report a timeout for a request that it has carried out.
@@ -577,19 +554,16 @@ func (a act) Undo() (remedy.Step, bool) {
 	return back, ok
 }
 
-// paced is an act that is limited to a rate for the whole cluster.
 type paced struct{ act }
 
 func (paced) Kind() string        { return "paced" }
 func (paced) Pace() time.Duration { return 5 * time.Second }
 
-// settling is an act that waits a minute for the step before it.
 type settling struct{ act }
 
 func (settling) Kind() string          { return "settling" }
 func (settling) Settle() time.Duration { return time.Minute }
 
-// bind gives the fake steps of a plan their rig.
 func (r *rig) bind(steps []remedy.Step) []remedy.Step {
 	var out []remedy.Step
 	for _, s := range steps {

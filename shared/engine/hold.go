@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A hold keeps an allowed plan from being applied now.
 type hold struct {
 	by   event.Hold
 	rule say.Text      // as a sentence
@@ -39,8 +38,8 @@ func (e *Env) held(pause *control.Pause, p remedy.Policy) *hold {
 	return nil
 }
 
-// guards are the contents of the stream that may hold a plan back, all read at one moment, and the policy. The policy is read last: a
-// run that sees the end of a pause also sees every policy change made during it.
+// guards are what the stream holds that may hold a plan back, read at one moment, and the policy. The policy is read last: a run that sees
+// the end of a pause also sees every policy change made during it.
 type guards struct {
 	breaker *control.Breaker // of the class, if it is open
 	pause   *control.Pause   // in force
@@ -51,7 +50,7 @@ type guards struct {
 	revision uint64 // of the document
 }
 
-// guards reads them as they were when the run last wrote the document, or later. The answers are current.
+// guards reads them no older than the run's last write of the document. The answers are current.
 func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 	reads := []func() error{func() error { return x.inStream(ctx, &g) }}
 	if answered {
@@ -61,7 +60,6 @@ func (x *run) guards(ctx context.Context, answered bool) (g guards, err error) {
 	return g, err
 }
 
-// inStream reads the guards that the stream holds.
 func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	e, now := x.env, x.object.Since(ctx)
 	if e.Stream == nil {
@@ -81,8 +79,7 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 	return err
 }
 
-// stillHeld returns the pause, freeze or spent budget that held the case back and still does; nil if it is over or can't be read.
-// While it lasts, no other read is needed.
+// stillHeld returns the pause, freeze or spent budget that still holds the case, or nil, also if unreadable. While it lasts, nothing else is read.
 func (x *run) stillHeld(ctx context.Context) *hold {
 	p, err := x.env.policy(ctx)
 	if err != nil {
@@ -102,9 +99,8 @@ func (x *run) stillHeld(ctx context.Context) *hold {
 	return nil
 }
 
-// spend takes the Service's places in the budgets of its class and of a cluster with this many Services; a dry run only checks for
-// free places. It returns the budget that is full. A place stays taken until its window is over and counts once for all writes to a
-// Service.
+// spend takes the Service's places in the budgets of its class and of a cluster with this many Services, and returns the full budget, if
+// any. A dry run takes none. A place counts once for all writes to a Service and lasts until its window is over.
 func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services int, class, uid string) (*hold, error) {
 	most := b.OfCluster(services)
 	room, err := control.Spend(ctx, e.Stream, dry, e.Cluster, class, uid, b.OfClass(), most)
@@ -127,8 +123,7 @@ func (e *Env) spend(ctx context.Context, dry bool, b remedy.Budgets, services in
 	return h, nil
 }
 
-// answers returns what people have answered to plans for the Service, as the API server has it now. A rejection is also kept in the
-// case: deleting the Approval does not revoke it.
+// answers returns people's answers to plans for the Service as of now. A rejection stays in the case, even if its Approval is deleted.
 func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	a = approval.Answers{Agreed: x.env.Agreed, At: x.env.Time()}
 	ref := x.ev.Failure.Service // this run reads this Service; anyone with access to NATS can forge a record
@@ -145,14 +140,14 @@ func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	return a, nil
 }
 
-// answerable reports whether a person may since have answered the record's plan, or revoked a rejection, so it must be looked at
-// again. A run that asks before it holds the object may miss an answer, if a NATS node is behind.
+// answerable reports whether a person may since have answered the record's plan, or revoked a rejection, so it must be looked at again: a
+// NATS node that is behind may hide an answer from a run that does not hold the object.
 func answerable(rec event.Record) bool {
 	return rec.Phase == event.Settled && rec.Digest != "" && (rec.Result == event.Asked || rec.Status() == event.Rejected)
 }
 
-// objection returns why people's answers keep a plan from being applied before its first step: a rejection that came after the
-// decision, or an approval that no longer covers the plan. After the intent is recorded, objections no longer count.
+// objection returns why people's answers keep a plan from being applied before its first step: a later rejection, or an approval that no
+// longer covers the plan. After the intent is recorded, objections no longer count.
 func (x *run) objection(g guards) say.Text {
 	now := x.rec
 	switch {
@@ -164,8 +159,7 @@ func (x *run) objection(g guards) say.Text {
 	return nil
 }
 
-// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil means that this is only a look,
-// and the plan could begin.
+// takes takes places in budgets and claims for the plan, and a snapshot of what it will change. nil means that a look's plan could begin.
 func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 	if x.dry && !x.ev.Again {
 		return nil // budgets may differ when it is applied

@@ -61,7 +61,6 @@ func TestImpact(t *testing.T) {
 			if rec := r.ends(event.Asked); rec.Impact != tt.want {
 				t.Errorf("the record says %q", rec.Impact)
 			}
-			// A failure that is over has no impact.
 			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.No, nil }
 			r.event = r.failure(class, r.now().Add(time.Minute))
 			if rec := r.ends(event.Gone); rec.Impact != "" {

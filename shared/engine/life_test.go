@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// The normal course: one write that is seen to work, with complete records.
 func TestFix(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -32,7 +31,6 @@ func TestFix(t *testing.T) {
 	fixture.Equal(t, phases, []event.Phase{event.Intent, event.Step, event.Settled})
 	r.wrote(1)
 
-	// The same event again is answered from the document, whoever asks and however late.
 	reads := r.count("GET")
 	r.ends(event.Fixed)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second)) // older than the fix
@@ -45,13 +43,11 @@ func TestFix(t *testing.T) {
 	}
 	r.wrote(1)
 
-	// If a person asks, it is looked at again, and nothing is written.
 	r.event.Again = true
 	r.ends(event.Gone)
 	r.wrote(1)
 }
 
-// The rule that decided a plan stays in the record while the plan waits.
 func TestRuleStays(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -68,7 +64,6 @@ func TestRuleStays(t *testing.T) {
 	}
 }
 
-// Wherever a run is killed, the next one ends the case, and the write is made once.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -115,7 +110,6 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// An attempt whose process lost the stream is taken over as well.
 func TestJournalLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "after 1"} {
@@ -153,7 +147,6 @@ func TestCancelled(t *testing.T) {
 	r.wrote(1)
 }
 
-// A case that kills its process each time becomes a question, at any point.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"diagnose", "before 1", "check 1", "WATCH"} {
@@ -189,7 +182,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// A write of a run that died can be undone even if no other run could check it: the undo finds out whether the write was made.
+// A write of a run that died can be undone even if no other run could check it: the undo finds out whether it was made.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	wrote := func(r *rig) { r.once("after 1", kill); r.dies() }
@@ -308,7 +301,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// A step that was possibly not made, and whose target has changed since, does not keep an undo of the others from ending, nor the next
+// A step that was possibly not made, and whose target has changed since, keeps neither an undo of the others from ending nor the next
 // failure from asking whether to repeat what was undone.
 func TestUnknownBeside(t *testing.T) {
 	t.Parallel()
@@ -339,7 +332,6 @@ func TestUnknownBeside(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// Records hold the parts of a trace: the event's place in it, and when each phase began.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -358,7 +350,6 @@ func TestTrace(t *testing.T) {
 		t.Errorf("of a step that failed it says %s and %s, and of the phase %s", s.Began, s.Ended, broke.Timings.Apply)
 	}
 
-	// The same event again, and the step works.
 	r.advance(broke.Wait)
 	r.on("after 1", r.syncs)
 	r.once("still fails after", func(context.Context) error { return errors.New("no") })
@@ -367,7 +358,6 @@ func TestTrace(t *testing.T) {
 		t.Errorf("the second run says prior %s, a step from %s to %s, and verify %s", unproven.Prior, s.Began, s.Ended, unproven.Timings.Verify)
 	}
 
-	// Another Kubernetes Event about the same case: its runs lead back to the first.
 	r.advance(unproven.Wait)
 	r.event = r.failure(class, r.event.Failure.Last.Add(time.Second))
 	r.event.Failure.Trace = second

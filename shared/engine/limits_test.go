@@ -28,7 +28,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// Rules are for some places, and labels only make them stricter.
 func TestPolicyAt(t *testing.T) {
 	t.Parallel()
 	medium, high := remedy.Medium, remedy.High
@@ -101,7 +100,6 @@ func TestPolicyAt(t *testing.T) {
 	}
 }
 
-// Freezes apply weekly in their time zone, over midnight, and once.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -141,7 +139,6 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// spend has another Service take the only place of the class.
 func (r *rig) spend() {
 	r.Helper()
 	room, err := control.Spend(r.Context(), r.env.Stream, false, r.env.Cluster, class, "another", 1, 100)
@@ -150,7 +147,7 @@ func (r *rig) spend() {
 	}
 }
 
-// held answers the rig's event and wants it to be held back and nothing written.
+// held answers the rig's event and wants it held back with nothing written.
 func (r *rig) held(by event.Hold, rule string) event.Record {
 	r.Helper()
 	wrote := r.patches.Load()
@@ -162,13 +159,12 @@ func (r *rig) held(by event.Hold, rule string) event.Record {
 	return rec
 }
 
-// annotate changes the annotation under test, as somebody else would.
 func (r *rig) annotate(value string) {
 	r.Helper()
 	r.patch("", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))
 }
 
-// A case held by a pause is not taken for lost, however long the pause lasts, and the end of the pause is noticed.
+// A case held by a pause is not taken for lost, however long, and the end of the pause is noticed.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -190,7 +186,6 @@ func TestPauseLong(t *testing.T) {
 	r.ends(event.Gone)
 }
 
-// A pause stops whatever has not started, also between two steps; the case is diagnosed afresh afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -219,7 +214,6 @@ func TestPause(t *testing.T) {
 	r.must(r.env.Stream.Put(ctx, control.Key(r.env.Cluster), []byte("{")))
 	r.held(event.HeldByPause, "Paused by somebody")
 
-	// Between two steps, too.
 	r = build(t)
 	r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, act{Name: "2", Annotate: step.Annotate{Set: map[string]string{"a/b": "c"}}}}
 	r.on("after 1", func(ctx context.Context) error {
@@ -239,7 +233,6 @@ func TestPause(t *testing.T) {
 	r.wrote(2)
 }
 
-// A policy that can't be read is a pause, however long it lasts, and not a failure.
 func TestUnreadablePolicy(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -256,7 +249,6 @@ func TestUnreadablePolicy(t *testing.T) {
 	r.wrote(1)
 }
 
-// In a freeze a plan waits, and is made afresh when the freeze is over.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -265,7 +257,6 @@ func TestFreeze(t *testing.T) {
 	if rec.Wait > 2*time.Minute {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	// While it lasts nothing is read.
 	before := r.hits["diagnose"]
 	r.advance(rec.Wait)
 	if rec := r.ends(event.Waiting); rec.Wait <= 0 || r.hits["diagnose"] != before {
@@ -276,8 +267,7 @@ func TestFreeze(t *testing.T) {
 	r.wrote(1)
 }
 
-// A budget limits to how many Services lbremedy writes; a Service counts once. After an hour of waiting the case becomes a question,
-// and a person's approval takes precedence over the budget.
+// A budget limits to how many Services lbremedy writes. After an hour the case becomes a question; a person's approval overrides the budget.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -316,7 +306,7 @@ func TestBudgets(t *testing.T) {
 					continue
 				}
 				rec := r.held(event.HeldByBudget, tt.rule)
-				for range 400 { // the clock of NATS, by which places end, stands still
+				for range 400 { // the clock of NATS, by which places end, does not move
 					if r.advance(rec.Wait); rec.Result == event.Waiting {
 						rec = r.run()
 					}
@@ -330,7 +320,6 @@ func TestBudgets(t *testing.T) {
 				}
 				r.wrote(1)
 			}
-			// The first one again: it has its place.
 			first.advance(8 * time.Minute)
 			first.ends(event.Unsettled)
 			first.advance(6 * time.Second)
@@ -342,8 +331,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// Fixes that do not work open the breaker of the class: three of low risk, or one of high. Other classes are not affected, and a
-// person closes the breaker.
+// Three fixes of low risk that do not work, or one of high risk, open the class's breaker, which a person closes. Other classes go on.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -395,7 +383,6 @@ func TestBreaker(t *testing.T) {
 			if closed, err := control.CloseBreaker(t.Context(), r.env.Stream, r.env.Cluster, class); err != nil || closed {
 				t.Errorf("closed again: %t, %v", closed, err)
 			}
-			// The fixes that opened it no longer count.
 			r = next()
 			r.ends(event.Waiting)
 			r.wrote(1)
@@ -403,7 +390,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A plan that was parked with nothing written meets breaker and budgets again, and changes since then hold it back like a new one.
+// A plan parked with nothing written meets breaker and budgets again, and later changes hold it back like a new one.
 func TestParkedMeetsTheGuards(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -449,7 +436,6 @@ func TestParkedMeetsTheGuards(t *testing.T) {
 	}
 }
 
-// A plan that asks is applied once a person approves it, unless it has changed.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	ask := func(t *testing.T) (*rig, event.Record) {
@@ -473,7 +459,7 @@ func TestApprove(t *testing.T) {
 	t.Run("applied, once", func(t *testing.T) {
 		t.Parallel()
 		r, rec := ask(t)
-		r.ends(event.Asked) // the same event again
+		r.ends(event.Asked)
 		if first, again := r.approve(rec, "ann"), r.approve(rec, "ann"); first.UID != again.UID {
 			t.Errorf("the first word is %s, and the second %s", first.Name, again.Name)
 		}
@@ -642,7 +628,6 @@ func TestConsent(t *testing.T) {
 			}
 			r.wrote(0)
 		}
-		// A forged record that was shown to the person.
 		r, rec := ask(t, remedy.ApprovalRule{})
 		told := rec
 		told.Service.Namespace = r.kube.Namespace(t)
@@ -664,7 +649,7 @@ func TestConsent(t *testing.T) {
 		if _, err := r.answer(rec, approval.Reply{Verdict: kube.Reject}, "ann"); !errors.Is(err, approval.ErrNotAsked) {
 			t.Errorf("once more: %v", err)
 		}
-		r.must(r.again(rec, "bob", nil)) // whatever the command says
+		r.must(r.again(rec, "bob", nil))
 		// Deleting the object does not revoke the rejection either.
 		r.must(r.kube.Client().CoreV1().RESTClient().Delete().AbsPath("/apis/lbremedy.io/v1beta1/namespaces/" + no.Namespace + "/approvals/" + no.Name).
 			Do(t.Context()).Error())
@@ -694,10 +679,9 @@ func TestConsent(t *testing.T) {
 			r.advance(time.Minute)
 			r.event = r.failure(class, r.now())
 		}
-		r.policy.Risk = remedy.High // and it remains rejected
+		r.policy.Risk = remedy.High
 		r.ends(event.Planned)
 		r.wrote(0)
-		// Another plan is asked about.
 		r.policy.Risk = remedy.Low
 		r.steps = []remedy.Step{act{Name: "1", How: remedy.Medium, Annotate: set(key, "newer", "old")}}
 		r.advance(time.Minute)
@@ -729,7 +713,7 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// again creates another Approval of a person, with a change, bypassing the function that answers plans.
+// again creates another Approval of a person, with a change, without the function that answers plans.
 func (r *rig) again(rec event.Record, name string, change func(*kube.Approval)) error {
 	r.Helper()
 	by := identity.Person(r, r.kube, name)
@@ -744,7 +728,6 @@ func (r *rig) again(rec event.Record, name string, change func(*kube.Approval)) 
 	return err
 }
 
-// later waits until the API server's time has moved on.
 func (r *rig) later(than time.Time) {
 	r.Helper()
 	shell.Until(r, "a second passes", func() bool {
@@ -754,8 +737,7 @@ func (r *rig) later(than time.Time) {
 	})
 }
 
-// If people's answers can't be read, nothing is written and the case has not failed: when the plan is decided, before its first step,
-// and even for a plan that the policy allows.
+// If people's answers can't be read, nothing is written and the case has not failed, even for a plan that the policy allows.
 func TestAnswersUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []int{1, 2} {
@@ -785,7 +767,6 @@ func TestAnswersUnreadable(t *testing.T) {
 	}
 }
 
-// Without the admission policy nothing proves who created an Approval, and it does not count.
 func TestUnguarded(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -833,7 +814,6 @@ func TestAgreed(t *testing.T) {
 	r.wrote(1)
 }
 
-// An approval covers the rest of a plan that has begun, in another process too, until it expires.
 func TestApprovedRest(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]time.Duration{"in time": 3 * time.Minute, "too late": 25 * time.Hour} {
@@ -866,7 +846,6 @@ func TestApprovedRest(t *testing.T) {
 	}
 }
 
-// A policy that gets stricter while the class reads, or before the first step, applies to the plan in hand.
 func TestStricterMeanwhile(t *testing.T) {
 	t.Parallel()
 	medium := remedy.Medium
@@ -925,7 +904,7 @@ func TestStricterMeanwhile(t *testing.T) {
 	}
 }
 
-// A rejection counts that comes after the answers were read and before the plan is recorded as being applied.
+// A rejection counts until the plan is recorded as being applied.
 func TestRejectedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -947,7 +926,6 @@ func TestRejectedMeanwhile(t *testing.T) {
 	r.wrote(0)
 }
 
-// A step that can't be undone asks, unless the policy exempts the class.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -960,14 +938,12 @@ func TestOneWay(t *testing.T) {
 	if rec := r.ends(event.Asked); made != 0 || !strings.Contains(rec.Rule.String(), "The plan has a step that cannot be undone: write elsewhere.") {
 		t.Errorf("made %d times: %s", made, rec.Rule)
 	}
-	// A resync step leaves nothing behind.
 	r = build(t)
 	r.steps = []remedy.Step{step.Resync{}}
 	r.ends(event.Waiting)
 	r.wrote(1)
 }
 
-// People make the policy stricter by labels, for one Service or a namespace.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	r := build(t, fixture.Labels(map[string]string{remedy.ModeLabel: "observe"}))
@@ -989,7 +965,7 @@ func TestLabels(t *testing.T) {
 	r.wrote(0)
 }
 
-// A label that allows more counts on the namespace, as it is now; a Service's labels are set by its owner.
+// A label that allows more counts on the namespace; a Service's labels are set by its owner.
 func TestNamespaceLabels(t *testing.T) {
 	t.Parallel()
 	tier := map[string]string{"tier": "test"}
@@ -1014,7 +990,6 @@ func (r *rig) label(key, value string) {
 	r.must(err)
 }
 
-// A fix that a person undid is not repeated automatically.
 func TestTakenBackAsks(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -1038,14 +1013,13 @@ func TestTakenBackAsks(t *testing.T) {
 		}
 		r.advance(time.Minute)
 	}
-	r.wrote(2) // there and back
+	r.wrote(2)
 	rec := r.journal()[len(r.journal())-1]
 	r.approve(rec, "ann")
 	r.ends(event.Waiting)
 	r.wrote(3)
 }
 
-// A case with several attempts is undone as a whole.
 func TestUndoOfSeveralAttempts(t *testing.T) {
 	t.Parallel()
 	r, values := build(t), []string{"b", "c"}
@@ -1076,7 +1050,7 @@ func TestUndoOfSeveralAttempts(t *testing.T) {
 	}
 }
 
-// If the policy says so, a fix that did not work is undone when the attempts are spent, also by a run that finds the undo left open.
+// If the policy says so, a fix that did not work is undone when the attempts are spent, even by a run that finds the undo left open.
 func TestTakeBack(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -1097,13 +1071,11 @@ func TestTakeBack(t *testing.T) {
 			t.Errorf("the annotation is %q", got)
 		}
 		r.wrote(2)
-		// It stops there.
 		r.advance(time.Minute)
 		r.event = r.failure(class, r.now())
 		r.ends(event.Asked)
 		r.wrote(2)
 	}
-	// A step that the case only found made is not undone.
 	r := build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", "v"))
@@ -1115,7 +1087,6 @@ func TestTakeBack(t *testing.T) {
 	if rec := r.ends(event.Failed); !strings.Contains(rec.Note.String(), "The fix was not undone") || len(rec.Ask) == 0 {
 		t.Errorf("note %q, ask %q", rec.Note, rec.Ask)
 	}
-	// A target that somebody has changed since is left alone.
 	r = build(t)
 	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
 	r.ends(event.Waiting)
@@ -1129,8 +1100,7 @@ func TestTakeBack(t *testing.T) {
 	r.wrote(1)
 }
 
-// A pause, a freeze and observe mode also hold the automatic undo, until right before its first step and between any two steps. A
-// paused undo goes on afterwards.
+// A pause, a freeze and observe mode also hold the automatic undo before and between its steps. A paused undo goes on afterwards.
 func TestTakeBackHeld(t *testing.T) {
 	t.Parallel()
 	pause := func(r *rig) {
@@ -1213,7 +1183,6 @@ func TestTakeBackHeld(t *testing.T) {
 	}
 }
 
-// A run whose document another engine has written undoes nothing.
 func TestTakeBackLost(t *testing.T) {
 	t.Parallel()
 	for point, done := range map[string]int{"check 2 back": 0, "after 2 back": 1} {
@@ -1241,7 +1210,7 @@ func TestTakeBackLost(t *testing.T) {
 	}
 }
 
-// A fix that only works once its attempts are spent stays, even half undone: the controller may be slower than a run waits.
+// A fix that works only once its attempts are spent stays, even half undone: the controller may be slower than a run waits.
 func TestTakeBackWorks(t *testing.T) {
 	t.Parallel()
 	verdict := func(v remedy.Verdict) func(*rig) {
@@ -1352,7 +1321,6 @@ func TestTakeBackTold(t *testing.T) {
 	r.wrote(2)
 }
 
-// A pause, a freeze, and a label for observe mode hold the rest of a plan between any two steps, in one run too.
 func TestHeldBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -1405,8 +1373,7 @@ func TestHeldBetweenSteps(t *testing.T) {
 	}
 }
 
-// A case that a spent budget holds says when a place is free, is not diagnosed again meanwhile, and goes on within a minute of a
-// raised budget.
+// A case held by a spent budget says when a place is free, is not diagnosed meanwhile, and goes on within a minute of a raised budget.
 func TestSpentBudget(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Under a controller newer than every known release, the risk of a plan is one step higher: the policy holds back plans that it would
-// have applied, and the plan names the annotation that was not compared.
+// Under a controller newer than every known release, the risk of a plan is one step higher, and the plan names the annotation that was not compared.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(svc *corev1.Service) { svc.Annotations[ccm.Prefix+"what-comes-next"] = "true" })
@@ -48,7 +47,6 @@ func TestNewerController(t *testing.T) {
 	}
 }
 
-// Without the version of the controller nothing is planned: the release may be unknown.
 func TestControllerUnread(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A failure may be about a Node: a class answers for it if it says so. The case is over when the Node is gone or another one has its
-// name. A plan that the policy does not allow asks for no Approval, which has no namespace to lie in.
+// A class may handle Nodes. The case ends when the Node is gone or replaced. An Approval, which needs a namespace, is not asked for.
 func TestNode(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -59,7 +58,6 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// If it stays unknown whether a Node still fails, a person is asked to look at the Node, not at a Service.
 func TestNodeUnknown(t *testing.T) {
 	t.Parallel()
 	r := build(t)

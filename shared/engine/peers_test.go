@@ -22,13 +22,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// tell writes an Event of the controller about a Service.
 func (r *rig) tell(svc *corev1.Service, reason, typ, message string, count int, ago time.Duration) {
 	r.Helper()
 	r.tellAs("service-controller", svc, reason, typ, message, count, ago)
 }
 
-// tellAs writes an Event of a component about a Service.
 func (r *rig) tellAs(component string, svc *corev1.Service, reason, typ, message string, count int, ago time.Duration) {
 	r.Helper()
 	at := metav1.NewTime(time.Now().Add(-ago))
@@ -128,8 +126,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// Services that fail together have their peers read once, each with itself first. A failed read is an error to all of them and is
-// repeated.
+// Services that fail together read their peers once, each with itself first. A failed read is an error to all of them and is repeated.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -184,14 +181,13 @@ func TestCrowd(t *testing.T) {
 	}
 	lists.Store(0)
 	count(nil)
-	// A long list comes in pages. Reading separately would take two lists a Service.
+	// Reading separately would take two lists a Service.
 	if failed, n := ask(), lists.Load(); failed != 0 || n >= many {
 		t.Errorf("%d failed, and %d requests were made for the lists of %d Services, want fewer", failed, n, many)
 	}
 }
 
-// A failure expected to pass is looked at less and less often, until a person is asked. The question is repeated as long as the
-// failure comes back, and a look gives the same answer.
+// A failure expected to pass is looked at less and less often, until a person is asked. The question is repeated while the failure comes back.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -230,7 +226,6 @@ func TestPauses(t *testing.T) {
 	r.wrote(0)
 }
 
-// The API's message is shown without the controller's wrapping.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// A change of the ConfigMap counts for the next order, also between two steps of a plan. While it is invalid nothing is written; once
-// it is repaired the plan goes on where it was.
+// A change of the ConfigMap counts for the next order, even between two steps. While it is invalid nothing is written; then the plan goes on.
 func TestPolicyConfigMap(t *testing.T) {
 	t.Parallel()
 	const name, fixes = "p", "mode: fix\nrisk: high\nbudgets: {class: 1000, least: 1000}\n"

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A prefetch holds what a diagnosis reads: policy, Service, namespace, the newest failure, and the answer of the class's hand. It
-// decides nothing.
+// A prefetch holds what a diagnosis reads: policy, Service, namespace, the newest failure, and the answer of the class's hand.
 type prefetch struct {
 	over   say.Text        // why nothing is left to do for the Service
 	newer  string          // the class of a newer failure
@@ -24,9 +23,9 @@ type prefetch struct {
 func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 	var policy remedy.Policy
 	var around map[string]string
-	var told [2][]event.Read // of the Service and of the namespace, recorded in this order
+	var recorded [2][]event.Read // of the Service and of the namespace, recorded in this order
 	kept := func(i int) context.Context {
-		return event.WithReads(ctx, func(r event.Read) { told[i] = append(told[i], r) })
+		return event.WithReads(ctx, func(r event.Read) { recorded[i] = append(recorded[i], r) })
 	}
 	err = x.aside(
 		func() (err error) { policy, err = x.env.policy(x.object.Since(ctx)); return err },
@@ -40,7 +39,7 @@ func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 			return err
 		},
 	)
-	for _, reads := range told {
+	for _, reads := range recorded {
 		for _, r := range reads {
 			event.TellAgain(ctx, r)
 		}
@@ -60,12 +59,10 @@ func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 	return g, err
 }
 
-// proven reports whether the reads prove that the failure is over. Anyone who may create Events can write one of success or of another
-// failure; neither ends a case whose cause is seen.
+// proven reports whether the reads prove that the failure is over. Events, which others may write, do not end a case whose cause is seen.
 func (g *prefetch) proven(x *run) bool { return len(g.proof) > 0 && !(g.byWord && x.r.IgnoresEvent) }
 
-// aside makes some reads concurrently and returns their first error when all have ended. It turns a panic into an error: in a
-// goroutine of its own it would end the program.
+// aside makes some reads concurrently and returns their first error when all have ended. A panic, which would end the program, becomes an error.
 func (x *run) aside(reads ...func() error) error {
 	failed := make([]error, len(reads))
 	var all sync.WaitGroup

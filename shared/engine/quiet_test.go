@@ -46,7 +46,6 @@ func TestQuietReasons(t *testing.T) {
 	}
 }
 
-// The known duration of a failure.
 func TestWaited(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -65,14 +64,12 @@ func TestWaited(t *testing.T) {
 	about(10 * time.Second)
 	r.advance(5 * time.Minute)
 	about(5 * time.Minute)
-	// The failure comes back, and the case has waited since before.
 	r.event = r.failure(class, r.now())
 	about(5 * time.Minute)
 	r.event.Failure.Last = time.Time{}
 	about(5 * time.Minute)
 }
 
-// A case that waits for other people may wait longer than one expected to pass.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -88,8 +85,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A plan that writes nothing to the Service leaves no mark there: the class is asked for its cause, and as long as it finds the cause
-// the case is diagnosed afresh.
+// A plan that writes nothing to the Service leaves no mark there: while the class finds its cause, the case is diagnosed afresh.
 func TestByCause(t *testing.T) {
 	t.Parallel()
 	r := build(t, fixture.Labels(map[string]string{ccm.HashLabel: "h1"}), fixture.Ingress("192.168.0.9"), func(svc *corev1.Service) {
@@ -124,7 +120,6 @@ func TestByCause(t *testing.T) {
 	}
 	r.wrote(0)
 
-	// After a run is killed following the write, the next one goes on there.
 	made, gone = 0, false
 	r.event = r.failure(class, r.now().Add(time.Minute))
 	r.advance(2 * time.Minute)
@@ -145,7 +140,6 @@ func TestByCause(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 
-	// A Service that was deleted meanwhile is not a success, and an unknown state is an error.
 	for _, tt := range []struct {
 		name  string
 		write func()
@@ -173,7 +167,6 @@ func TestByCause(t *testing.T) {
 	}
 }
 
-// elsewhere is a step that writes to something other than the Service.
 type elsewhere struct {
 	act
 	At  string `json:"at"`
@@ -203,7 +196,6 @@ func (e elsewhere) Apply(context.Context, *remedy.Case, *remedy.Writers) error {
 
 func (elsewhere) Undo() (remedy.Step, bool) { return nil, false }
 
-// The ports of a Service have an owner, too.
 func TestOwnedPorts(t *testing.T) {
 	t.Parallel()
 	applied := func(svc *corev1.Service) {
@@ -265,8 +257,8 @@ func (ports) Keys() []string            { return []string{remedy.PortsKey} }
 func (ports) Patch(*remedy.Case) []byte { return []byte(`{"spec":{"ports":[]}}`) }
 func (ports) Undo() (remedy.Step, bool) { return nil, false }
 
-// A failure that ends in two ways in turn, as strangers' Events can make it, leaves some records and then one an hour; without this
-// limit they would fill the audit. A person's question is answered all the same, and so is a plan.
+// A failure that ends in two ways in turn, as strangers' Events can make it, leaves some records and then one an hour, which keeps it from
+// filling the audit. A person's question is answered all the same, and so is a plan.
 func TestRecordsWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -27,7 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// Of many concurrent runs on one Service exactly one writes, and none of the others takes the ones before it for dead.
+// Of many concurrent runs on one Service exactly one writes, and none takes another for dead.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -81,7 +81,6 @@ func TestOvertaken(t *testing.T) {
 	r.wrote(1)
 }
 
-// Several classes run at once on one Service: a write that one has begun is not disturbed by the others.
 func TestManyClasses(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -118,7 +117,6 @@ func TestManyClasses(t *testing.T) {
 	r.wrote(1)
 }
 
-// A run that another class's record stopped has not crashed.
 func TestLostIsNoCrash(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -170,7 +168,6 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%d Services took the only place, %d asked", taken, full)
 	}
 
-	// A class that ignores this is stopped.
 	r := build(t)
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: place, Of: 1}}}, nil
@@ -178,13 +175,11 @@ func TestClaims(t *testing.T) {
 	r.fails("which has no place left")
 	r.wrote(0)
 
-	// So is one whose claim has no name.
 	r.class.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{Finding: say.F("f"), Steps: r.bind(r.steps), Claims: []remedy.Claim{{Key: "a..b", Of: 1}}}, nil
 	}
 	r.fails("claim a place")
 
-	// A run that fails while it looks for another place ends there.
 	for _, point := range []string{"still fails", "diagnose"} {
 		r = build(t)
 		r.class.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -208,7 +203,6 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Two cases that write to one target write one after the other.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	target := fmt.Sprint("ram/p", time.Now().UnixNano())
@@ -230,7 +224,6 @@ func TestTargets(t *testing.T) {
 	b.ends(event.Waiting)
 	b.wrote(1)
 
-	// A lock that can't be taken is an error, and those before it are released.
 	r := build(t)
 	r.steps = []remedy.Step{
 		act{Name: "1", At: target, Annotate: set(key, "new", "old")},
@@ -268,7 +261,7 @@ func TestMadeByAnother(t *testing.T) {
 	}
 }
 
-// However many cases wait for their turn, all get one: a case that comes back at its moment doesn't queue again.
+// All cases that wait for their turn get one: a case that comes back at its moment doesn't queue again.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	var rigs []*rig
@@ -325,7 +318,7 @@ func TestPaceSoon(t *testing.T) {
 	r.wrote(1)
 }
 
-// A NATS node that is behind the others answers, too. Decisions that it does not know yet apply all the same.
+// Decisions apply even if a NATS node that is behind answers.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -352,12 +345,11 @@ func TestBehind(t *testing.T) {
 	r.wrote(0)
 	_, err = control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
 	r.must(err)
-	// A run may not see yet that it may write, or who holds the object.
 	shell.Until(t, "it is fixed", func() bool { return again().Result == event.Fixed })
 	r.wrote(1)
 }
 
-// If the wait for the moment took long, the run's reads are stale: they are repeated, and the class is asked again.
+// If the wait for the moment took long, the run's stale reads are repeated, and the class is asked again.
 func TestPaceStale(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -430,7 +422,7 @@ func TestPaceStale(t *testing.T) {
 	}
 }
 
-// An approval counts even if a NATS node answers that does not know it yet: its event must not be acknowledged before.
+// An approval counts even if a NATS node that is behind answers: its event must not be acknowledged before.
 func TestApprovedBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -450,7 +442,7 @@ func TestApprovedBehind(t *testing.T) {
 	r.wrote(1)
 }
 
-// A run compares itself with the newest record, even if a NATS node answers that does not know that record.
+// A run compares itself with the newest record, even if a NATS node that is behind answers.
 func TestRepeatsBehind(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -491,8 +483,7 @@ func TestRepeatsAged(t *testing.T) {
 	r.ends(event.Asked)
 }
 
-// While it waits for its moment, a run may be cut off and another may begin. Its later reads then prove nothing, and it writes only if
-// it still holds the object.
+// While it waits for its moment, a run may be cut off and another may begin. It then writes only if it still holds the object.
 func TestPaceLost(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -22,14 +22,14 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 	}
 	rested := x.began && !x.rested && d.State.Holder == ""
 	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
-	told := false
+	noted := false
 	for _, e := range fresh {
 		var err error
 		switch {
 		case e.Code == string(machine.Crashed) && (e.Class != x.r.Class || crashed):
 			err = x.tellCrash(e)
 			x.rec = *d.Case(x.r.Class).Record
-			told = true
+			noted = true
 		case e.Code == "planned":
 			x.intend(mine)
 			err = x.append(e, event.Intent)
@@ -39,19 +39,18 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 			x.rec.Next = min(x.rec.Next+1, len(x.rec.Steps))
 			err = x.append(e, event.Step)
 		default:
-			err, told = x.rests(ctx, &e, mine), true
+			err, noted = x.rests(ctx, &e, mine), true
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if rested && !told {
+	if rested && !noted {
 		return x.rests(ctx, nil, mine)
 	}
 	return nil
 }
 
-// intend puts a plan that begins into the record.
 func (x *run) intend(mine machine.Case) {
 	rec := &x.rec
 	rec.Attempt, rec.Hash = mine.Attempt, x.c.Service.Labels[ccm.HashLabel]
@@ -62,7 +61,6 @@ func (x *run) intend(mine machine.Case) {
 	x.into, x.intended = &rec.Timings.Apply, true
 }
 
-// tellMade puts a step that was made into the record of its plan.
 func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 	if x.rec.Attempt != e.Attempt || x.rec.Undoing || e.Step >= len(x.rec.Steps) { // its plan was given up while this was in doubt
 		for _, done := range x.object.Mine().Done {
@@ -88,7 +86,6 @@ func (x *run) tellMade(e machine.Entry, mine machine.Case) error {
 	return x.append(e, event.Step)
 }
 
-// tellCrash leaves a record of a case whose runs never end.
 func (x *run) tellCrash(e machine.Entry) error {
 	rec := x.object.Record(e.Class)
 	if rec.Phase == "" {
@@ -106,7 +103,7 @@ func (x *run) tellCrash(e machine.Entry) error {
 	return x.object.Append(rec)
 }
 
-// append puts the current record into the document, together with its entry of the machine's outbox.
+// append puts the current record into the document, with its entry of the machine's outbox.
 func (x *run) append(e machine.Entry, phase event.Phase) error {
 	rec := &x.rec
 	rec.Phase, rec.At = phase, x.env.Time()
@@ -133,7 +130,7 @@ func (x *run) append(e machine.Entry, phase event.Phase) error {
 	return nil
 }
 
-// rests puts into the document how the run ends, with the machine's entry for it; nil if the machine has none.
+// rests puts into the document how the run ends, with the machine's entry, if any.
 func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) error {
 	rec := &x.rec
 	x.rested = true
@@ -185,7 +182,6 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 	return x.append(*e, event.Settled)
 }
 
-// concludes puts into the record how the case rests, and why.
 func (x *run) concludes(mine machine.Case) {
 	rec := &x.rec
 	result := rec.Result
@@ -208,7 +204,6 @@ func (x *run) concludes(mine machine.Case) {
 	}
 }
 
-// waits puts into the record what the case waits for.
 func (x *run) waits(mine machine.Case) {
 	rec := &x.rec
 	rec.Result, rec.Wait = event.Waiting, max(time.Second, mine.Wait.Until.Sub(x.at))
@@ -251,7 +246,6 @@ func (x *run) waits(mine machine.Case) {
 	}
 }
 
-// question puts a person's question into the record.
 func (x *run) question(mine machine.Case, result event.Result) {
 	rec := &x.rec
 	switch mine.Outcome {
@@ -304,7 +298,7 @@ func (x *run) asksWhatLasts(mine machine.Case) {
 	}
 }
 
-// repeats reports whether the run has written nothing and has ended as the last record says; that record then covers this run too.
+// repeats reports whether the run has written nothing and ended as the last record says, which then covers it too.
 func (x *run) repeats() bool {
 	// After a person has closed the incident, a new record is needed.
 	if x.object.Mine().Repeats == 0 || x.person || x.prev.Phase != event.Settled || x.recorded {
@@ -317,7 +311,6 @@ func (x *run) repeats() bool {
 	return x.prev.SameEnd(x.rec)
 }
 
-// lap stores how long the present phase took and begins the next one.
 func (x *run) lap(into *time.Duration) {
 	now := x.env.Time()
 	*into += now.Sub(x.clock)

@@ -14,13 +14,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A line carries calls to a function. It may drop a call, or the answer.
 type line struct {
 	before, after func(order bool) error
 	lie           func(answer []byte) []byte
 }
 
-// remote has a function handle the rig's class: calls are signed, and answers are checked. It returns the line between them.
+// remote has a function handle the rig's class over signed calls, and returns the line to it.
 func (r *rig) remote() *line {
 	r.Helper()
 	key, err := hand.NewKey()
@@ -57,7 +56,6 @@ func (r *rig) remote() *line {
 	return on
 }
 
-// A watched hand tells its line whether a call is an order.
 type watched struct {
 	hand.Hand
 	orders *bool
@@ -73,7 +71,6 @@ func (w watched) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, err
 	return w.Hand.Apply(ctx, o)
 }
 
-// A function fixes the Service, and the engine proves it.
 func TestRemote(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -86,8 +83,7 @@ func TestRemote(t *testing.T) {
 	r.wrote(1)
 }
 
-// The answer to an order is lost. Nothing is sent until the order has expired and a minute has passed; then the step is checked and
-// not repeated.
+// After a lost answer nothing is sent until the order has expired and a minute has passed; then the step is checked, not repeated.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]bool{"the step was made": true, "the order was lost, too": false} {
@@ -130,7 +126,6 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// The engine is killed while an order is out. The next engine waits until the order has expired, and finds the step.
 func TestKilledAfterOrder(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]time.Duration{"for 30 s": 30 * time.Second, "for 300 s": 300 * time.Second} {
@@ -166,7 +161,6 @@ func TestKilledAfterOrder(t *testing.T) {
 	}
 }
 
-// An order that cannot have arrived leaves no doubt.
 func TestOrderNotSent(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -206,7 +200,6 @@ func TestUndeclaredCall(t *testing.T) {
 	}
 }
 
-// A function of another release is not asked to write, and the case waits.
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// unread ends a run that can't read the document. A document that no version of this program can read blocks the object, and retrying
-// each second would not help.
+// unread ends a run that can't read the document. An unreadable one blocks the object, and retrying each second would not help.
 var unread = event.Record{Run: event.Run{Result: event.Waiting}, Outcome: event.Outcome{Wait: time.Minute}}
 
 func (x *run) load(ctx context.Context) (err error) {
@@ -25,7 +24,6 @@ func (x *run) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// last returns when a run last ended as the record of the class says.
 func (x *run) last() time.Time {
 	if x.object == nil {
 		return x.prev.At
@@ -33,7 +31,7 @@ func (x *run) last() time.Time {
 	return x.object.Mine().Since(x.prev).At
 }
 
-// since returns how long ago a time was. It is never negative: a clock that jumped back must not prolong a wait.
+// since returns how long ago a time was, never negative: a clock that jumped back must not prolong a wait.
 func (e *Env) since(at time.Time) time.Duration { return max(0, e.Time().Sub(at)) }
 
 // begin starts the record of this run. An open case keeps its ID; after one that ended, a new case begins.
@@ -80,12 +78,11 @@ func (x *run) begin() {
 	x.c.ID, x.c.Attempt = x.rec.Case, x.object.Decided().Attempt+1
 }
 
-// sign adds the case to all further log lines.
 func (x *run) sign() {
 	x.log = x.log.With("case", x.rec.Case)
 }
 
-// take takes a plan over from its record. A record is data: a plan that the class could not make is an error.
+// take takes a plan over from its record, which is data: a plan that the class could not make is an error.
 func (x *run) take(mine machine.Case) error {
 	prev := x.prev
 	if prev.Attempt != mine.Attempt || len(prev.Steps) < mine.Plan.Steps {
@@ -110,7 +107,7 @@ func (x *run) take(mine machine.Case) error {
 	return nil
 }
 
-// waitsSince returns since when the case of the last record waits; zero if it doesn't.
+// waitsSince returns since when the case of the last record waits, or zero.
 func (x *run) waitsSince() time.Time {
 	if x.prev.Idle() || x.prev.Lasting() && x.env.since(x.last()) < stale {
 		return x.prev.Since
@@ -118,7 +115,6 @@ func (x *run) waitsSince() time.Time {
 	return time.Time{}
 }
 
-// waited returns for how long the case has waited with nothing to write.
 func (e *Env) waited(rec event.Record) time.Duration {
 	if rec.Since.IsZero() {
 		return 0

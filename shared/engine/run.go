@@ -1,62 +1,53 @@
-// Package engine decides what to do about failures, has it done, and remembers it. Begin with [Run]; package machine holds the
-// decisions.
+// Package engine decides what to do about failures, has it done, and remembers it. Begin with [Run]; package machine holds the decisions.
 //
 // # Terms
 //
-//   - An engine is a process that works on failures ([document.Holder]). It has a name and a heartbeat in the bucket.
+//   - An engine is a process that works on failures ([document.Holder]), with a name and a heartbeat in the bucket.
 //   - A run answers one failure for one class ([Run]), within [Env.Bound].
 //   - An object is what a failure is about, usually a Service.
-//   - A document is what the engine knows of an object (package document). It has one key in the bucket, state.<cluster>.<uid>.
-//     Its holder is the engine that works on the object.
-//   - A case is what the document says of the failures of one object and class: the newest record, the attempts that can be
-//     undone, and counts.
+//   - A document is what the engine knows of an object (package document), under the key state.<cluster>.<uid>. Its holder is the engine
+//     that works on the object.
+//   - A case is what the document says of the failures of one object and class: newest record, attempts that can be undone, counts.
 //   - A hand acts with the rights of a class (package hand): it looks, or makes one step. It may be a remote function.
 //   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
 //   - The audit is the stream CASES. Records are appended to it, and no decision reads it.
 //
 // # How a run works
 //
-// The run reads the document and reports to the machine that a failure was delivered. The machine (package machine) is a pure
-// function: it takes the document and a report, and returns the new document and the effects that follow. The run performs the effects
-// in order and reports the results (drive.go). It stores the document, flushes the audit, has the hand look (diagnose.go, decide.go,
-// verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and sends orders. It also
-// puts each decision into a record for people (record.go). So tests can explore all decisions without a cluster; this package does the
-// reading and the telling.
+// The run reads the document and reports to the machine that a failure was delivered. The machine is a pure function from the document and a
+// report to the new document and the effects that follow, so tests can explore all decisions without a cluster. The run performs the effects
+// in order and reports the results (drive.go): it stores the document, flushes the audit, has the hand look (diagnose.go, decide.go,
+// verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and sends orders. It also records
+// each decision for people (record.go).
 //
-// A run that waits between two steps ends, and the next run goes on from the document. The next run works out risk and approval again,
-// and asks the class again as long as no step is made: the risk and approval in a record are only for people.
+// A run that waits between two steps ends, and the next run goes on from the document. It works out risk and approval again, and asks the
+// class again before the first step: the risk and approval in a record are only for people.
 //
 // # The seven rules
 //
-//  1. If no step was made, the run looks again. If a step was made, or possibly made, the run checks the step and goes on from
-//     the document. An order with an unknown result stays in the document until a look has settled it, and until then no other
-//     class writes to the object.
-//  2. An engine is dead when its heartbeat is 15 s older than the reader's own heartbeat. Both times are the NATS server's and
-//     come in one answer. A run that finds an object held by a dead engine counts a crash; three crashes in a row become a
-//     question. A run that exceeds its time loses its object. After an unanswered order, nothing is sent for the object until
-//     the order has expired and one more minute has passed; then the step is checked.
-//  3. Before each order, the run has written the document within the last second. Pause, breakers and the document are read in
-//     one answer, and the document must have the revision that the run wrote: a NATS node that is cut off answers old values for
-//     a while. Policy and approvals come from the API server. Anything that can't be read pauses the case.
+//  1. If no step was made, the run looks again. If a step was made, or possibly made, the run checks it and goes on from the document. An
+//     order with an unknown result stays in the document until a look has settled it; until then no other class writes to the object.
+//  2. An engine is dead when its heartbeat is 15 s older than the reader's own; both times are the NATS server's, from one answer. A run
+//     that finds an object held by a dead engine counts a crash; three in a row become a question. A run that exceeds its time loses its
+//     object. After an unanswered order, nothing is sent for the object until a minute after the order's expiry; then the step is checked.
+//  3. Before each order, the run has written the document within the last second. Pause, breakers and the document, which must have the
+//     revision that the run wrote, are read in one answer: a NATS node that is cut off answers old values for a while. Policy and approvals
+//     come from the API server. Anything that can't be read pauses the case.
 //  4. An order is stored with its ID and expiry before it is sent, and its answer is stored before the next order.
 //  5. A waiting case has a time and a reason in its document, and the stream delivers its failure again at that time.
-//  6. A record is first stored in the document's outbox and then appended to CASES, in order and exactly once. No order is sent
-//     while the outbox holds a record, so a full CASES stops all writes. A run that ends as the previous one is counted in the
-//     document and leaves no record. Of runs that write nothing and end differently each time, eight in a row leave a record
-//     each; after that, one an hour does.
+//  6. A record is stored in the document's outbox and then appended to CASES, in order and exactly once. No order is sent while the outbox
+//     holds a record, so a full CASES stops all writes. A run that ends as the previous one is only counted. Of runs that write nothing and
+//     end differently each time, eight in a row leave a record each; after that, one an hour does.
 //  7. Budgets, claims, breakers and pauses are documents of package control.
 //
-// A document has a size limit. It keeps only the parts of an attempt that an undo needs. Records are appended to CASES before they
-// would crowd out others. A plan that does not fit becomes a question to a person.
+// A document has a size limit. It keeps only the parts of an attempt that an undo needs, and its records are appended to CASES before they
+// push out others. A plan that does not fit becomes a question. A document leaves the bucket 30 days after its last write, as its records
+// leave CASES.
 //
-// # Where the code differs from the design
-//
-//   - A document leaves the bucket 30 days after its last write, as its records leave CASES.
-//   - Times are the engine's own, except heartbeats and the age of an order, which are the NATS server's.
-//   - A plan that began more than 15 minutes ago does not go on. The steps made stay in the document, and the class is asked
-//     again.
-//   - A run that only watches gives up its place if others wait for it ([Env.Crowded]). A plan parked until its moment to trigger
-//     a resync keeps that moment; with many plans waiting, none would otherwise get one.
+// Times are the engine's own, except heartbeats and the age of an order, which are the NATS server's. A plan that began more than 15 minutes
+// ago does not go on: its steps stay in the document, and the class is asked again. A run that only watches gives up its place if others
+// wait for it ([Env.Busy]). A plan parked until its moment to trigger a resync keeps that moment: with many plans, none would otherwise get
+// one.
 package engine
 
 import (
@@ -114,7 +105,7 @@ func (e *Env) started(ctx context.Context) (env *Env, stop func()) {
 	return &own, own.Engine.Stop
 }
 
-// Time limits.
+// The time limits of runs.
 const (
 	defaultBound = 2 * time.Minute
 	defaultWatch = time.Minute
@@ -131,7 +122,7 @@ const (
 	heldRecheck  = 5 * time.Minute        // a case held by a pause or freeze is diagnosed again after this, and counts as looked at until then
 )
 
-// Time returns the current time by the clock of the Env.
+// Time returns the current time by the Env's clock.
 func (e *Env) Time() time.Time {
 	if e.Now != nil {
 		return e.Now()
@@ -154,7 +145,6 @@ func (e *Env) watch() time.Duration {
 	return watch
 }
 
-// busy reports whether others wait for the place of a run that only waits.
 func (e *Env) busy() bool { return e.Busy != nil && e.Busy() }
 
 // Logger returns the logger of the Env.
@@ -172,8 +162,7 @@ type Event struct {
 	Again   bool // a person asks: answer even if the event is settled
 }
 
-// Run answers one event for one class and returns how it ended; the document has the returned record. An error means that the run
-// could not read or write something. The event must then be delivered again, after the record's Wait if it has one.
+// Run answers one event for one class and returns the stored record. After an error, deliver the event again, after the record's Wait if it has one.
 func Run(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Record, error) {
 	env, stop := env.started(ctx)
 	defer stop()
@@ -185,7 +174,6 @@ func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Reco
 	return answer(ctx, env, r, ev, func(ctx context.Context, x *run) (event.Record, error) { return x.look(ctx) })
 }
 
-// answer calls do for a run, within the run's time.
 func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
@@ -198,8 +186,7 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	return do(ctx, x)
 }
 
-// look finds out what run would do. If a person asks and a stream is at hand, it meets the same guards. A case that the document does
-// not hold has no ID yet.
+// look finds out what run would do. For a person with a stream it meets the same guards. A case that is not stored has no ID yet.
 func (x *run) look(ctx context.Context) (event.Record, error) {
 	x.dry = true
 	if err := x.load(ctx); err != nil {
@@ -217,14 +204,12 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 	return rec, err
 }
 
-// under returns the record of a look that does not diagnose, because a plan is under way.
 func (x *run) under() event.Record {
 	x.rec.Phase, x.rec.Result = "", event.Waiting
 	x.rec.Note = x.rec.Note.Then(say.F("A plan is under way for this failure. No other one is made, and this one goes on."))
 	return x.rec
 }
 
-// A run is what the phases of one Run share.
 type run struct {
 	env      *Env
 	r        *remedy.Remedy
@@ -242,8 +227,8 @@ type run struct {
 	steps    []remedy.Step     // of the plan, or of the undo
 	risk     remedy.Risk       // of the plan, computed in this run
 	claimed  int               // how often the class chose a taken place
-	taken    bool              // the plan is an earlier run's and must be judged
-	resumed  bool              // so is the plan, and CASES does not yet say that it goes on
+	taken    bool              // an earlier run's plan, which must be judged
+	resumed  bool              // an earlier run's plan goes on, and CASES does not say so yet
 	refusal  error             // why the plan in the document can't be taken over
 	checked  bool              // a look has found the step made
 	reserved bool              // this plan has the moment to trigger a sync

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// preserve keeps a snapshot in CASES before steps of medium or high risk are applied. A run that only looks has the snapshot taken and
-// does not keep it. After an error the steps must not be applied.
+// preserve keeps a snapshot in CASES before steps of medium or high risk; a look does not keep it. After an error do not apply the steps.
 func (x *run) preserve(ctx context.Context, risk remedy.Risk, steps []remedy.Step, undo bool) error {
 	if risk == remedy.Low || x.c.Event.Service.Kind != "" {
 		return nil // a cluster-wide case writes to no load balancer

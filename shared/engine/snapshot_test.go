@@ -40,8 +40,7 @@ func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	return kept, intents
 }
 
-// Before a medium or high step the audit keeps the state of the load balancer, its listeners, and its groups with backends; before a
-// low one it keeps nothing.
+// Before a medium or high step the audit keeps the load balancer, its listeners, and its groups with backends.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	for risk, want := range map[remedy.Risk]int{remedy.Low: 0, remedy.Medium: 1, remedy.High: 1} {
@@ -79,7 +78,6 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// An NLB is kept with the servers behind its listeners.
 func TestSnapshotOfNLB(t *testing.T) {
 	t.Parallel()
 	nlb := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
@@ -106,7 +104,6 @@ func TestSnapshotOfNLB(t *testing.T) {
 	}
 }
 
-// Without a snapshot nothing is written, whichever of its reads fails, and the error comes back.
 func TestNoSnapshotNoWrite(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"DescribeLoadBalancers", "DescribeLoadBalancerAttribute", "DescribeLoadBalancerListeners", "DescribeVServerGroups",
@@ -130,7 +127,6 @@ func TestNoSnapshotNoWrite(t *testing.T) {
 	}
 }
 
-// A missing load balancer is kept as missing, and a Service may have none.
 func TestSnapshotOfNothing(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -148,7 +144,6 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// The reads that a class may make for snapshots follow from its declaration.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	clb, nlb := []grant.Grant{grant.DescribeLoadBalancerAttribute}, []grant.Grant{grant.GetNLB}

@@ -23,8 +23,8 @@ func (x *run) newer(ctx context.Context) (string, error) {
 	return f.Class, nil
 }
 
-// newest returns the newest dated failure of the Service in the stream, of one class or of any ("*"). The newest message under its UID
-// may come from an Event that a stranger wrote about another Service. The time of a message dated in the future is unknown.
+// newest returns the newest dated failure of the Service in the stream, of one class or of any ("*"). A stranger may have written another
+// Service's under its UID, and the time of a message dated in the future is unknown.
 func (x *run) newest(ctx context.Context, class string) (f event.Failure, found bool, err error) {
 	of := x.ev.Failure.Service
 	kept, err := x.env.Stream.Lasts(ctx, stream.Failed, event.FailedSubject(x.env.Cluster, class, of.UID))

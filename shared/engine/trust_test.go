@@ -7,8 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A failure that a stranger put under the UID of a Service, or dated in the future, is not its newest failure and does not supersede
-// the run in hand.
+// A failure that a stranger put under a Service's UID, or dated in the future, does not supersede the run in hand.
 func TestStrangersFailures(t *testing.T) {
 	t.Parallel()
 	year2100 := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -40,8 +39,7 @@ func TestStrangersFailures(t *testing.T) {
 	}
 }
 
-// A failure dated in the future happened when the exporter met it: it is not newer than the end of its own case, and the state of the
-// cluster since then counts.
+// A failure dated in the future happened when the exporter met it: it is not newer than the end of its own case.
 func TestDatedInTheFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -58,8 +56,7 @@ func TestDatedInTheFuture(t *testing.T) {
 	}
 }
 
-// An author whose clock is behind dates a failure with that clock. By that clock a sync from before the failure is still to come, and
-// it proves nothing.
+// A sync from before a failure proves nothing, even if the failure's author dated it with a clock that is behind.
 func TestSyncedInTheFuture(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -18,12 +18,10 @@ import (
 // ErrNoUndo means that a record holds a step that can't be undone, or no longer can.
 var ErrNoUndo = errors.New("it can't be undone")
 
-// Undo undoes the steps of the attempts of a case, as [document.Store.Applied] returns them, the last step first, and records it. It
-// stops before the first step whose target is not as the plan left it, with an error that says where. It skips resync steps, which
-// have nothing to undo. A step with nothing left to undo is Found. A value that a load balancer created since rules out is not
-// restored: the error is ErrNoUndo. If Undo returns an error and an empty record, it has written nothing.
-//
-// A person has ordered it, so pauses, freezes and observe mode do not hold it back.
+// Undo undoes the steps of a case's attempts, as [document.Store.Applied] returns them, the last step first, and records it. It stops before
+// the first step whose target is not as the plan left it, with an error that says where. Resync steps have nothing to undo; a step with
+// nothing left to undo is Found. The error is ErrNoUndo for a value that a load balancer created since rules out. After an error and an
+// empty record, nothing was written. Because a person ordered it, pauses, freezes and observe mode do not hold it back.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
 	if _, err := undo(ctx, env, r, applied, true); err != nil { // an undo that can't begin leaves no record
 		return event.Record{}, err
@@ -31,13 +29,12 @@ func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	return undo(ctx, env, r, applied, false)
 }
 
-// LookUndo returns what Undo would do and writes nothing: not in the cluster, the cloud or NATS. It has the API server dry-run the
-// writes to the cluster. Its error is that of Undo; the record says what would be done before the error.
+// LookUndo returns what Undo would do, and Undo's error, and writes nothing; the API server dry-runs the writes to the cluster. The record
+// says what would be done before the error.
 func LookUndo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
 	return undo(ctx, env, r, applied, true)
 }
 
-// undo implements Undo and LookUndo.
 func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record, dry bool) (event.Record, error) {
 	if len(applied) == 0 {
 		return event.Record{}, errNothingApplied
@@ -55,7 +52,6 @@ func undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Recor
 	})
 }
 
-// takeBack begins the run with a person's order to undo a case.
 func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err error) {
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
@@ -90,10 +86,8 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	return out, nil
 }
 
-// errNothingApplied means that the case has no step to undo.
 var errNothingApplied = errors.New("no step was applied that can be undone")
 
-// An undoer is the undo of a run.
 type undoer struct {
 	steps  []remedy.Step   // that undo, in order
 	made   []remedy.Step   // what they undo, as the class declares it
@@ -104,7 +98,6 @@ type undoer struct {
 	begun  bool            // its record is written
 }
 
-// A place is that of a step in an attempt.
 type place struct{ attempt, step int }
 
 // reverse begins the record of an undo of the case's attempts, without the steps that are undone already.
@@ -147,8 +140,8 @@ func (x *run) reverse(ctx context.Context) error {
 	return nil
 }
 
-// inverse works out the steps that undo attempts, the newest attempt's last step first, and the steps that they undo. It notes which
-// steps possibly have nothing to undo. The undo follows from the step; what a record says of it is for people.
+// inverse works out the steps that undo attempts, the newest attempt's last step first, and notes which may have nothing to undo. The undo
+// follows from the step; what a record says of it is for people.
 func (x *run) inverse(v *undoer, applied []event.Record) error {
 	for _, rec := range applied {
 		planned, err := x.r.Planned(x.env.Decode, rec)
@@ -176,7 +169,6 @@ func (x *run) inverse(v *undoer, applied []event.Record) error {
 	return nil
 }
 
-// bars checks that everything the case's attempts made is as they left it and can be undone.
 func (x *run) bars(ctx context.Context) machine.Report {
 	drifted := func(err error) machine.Report {
 		x.fail(fmt.Errorf("case %s: %w", x.rec.Case, err))
@@ -246,7 +238,6 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Clear}
 }
 
-// keepsFix ends an undo of a fix that works by now.
 func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	r, why, _ := x.traffic(ctx)
 	x.rec.Steps, x.rec.Undoing, x.rec.Held = nil, false, ""
@@ -255,8 +246,7 @@ func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
 	return machine.Outcome(r)
 }
 
-// reversible returns what keeps step i of an undo from being made, given the state found. An error says how the target differs from
-// what the plan left.
+// reversible returns what keeps step i of an undo from being made in the state found, such as how the target differs from what the plan left.
 func (x *run) reversible(i int, state hand.State, differs string, failed error) error {
 	switch {
 	case failed != nil && state == "":
@@ -325,7 +315,6 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
-	// The document's content is data, so it is checked like a plan.
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
@@ -359,7 +348,6 @@ func (x *run) opens(ctx context.Context) error {
 	return x.object.Flush(ctx)
 }
 
-// restore gives the order of an undo to the hand.
 func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	v, out := x.undoer, machine.Applied{ID: o.ID}
 	i := slices.Index(v.of, place{o.Attempt, o.Step})
@@ -416,7 +404,6 @@ func (x *run) restore(ctx context.Context, o machine.Order) machine.Report {
 	return out
 }
 
-// asksAboutUndo puts into the record a person's question about an undo that can't go on.
 func (x *run) asksAboutUndo(mine machine.Case) {
 	rec := &x.rec
 	rec.Result, rec.Held = event.Failed, ""
@@ -434,9 +421,9 @@ func (x *run) asksAboutUndo(mine machine.Case) {
 	}
 }
 
-// works returns the evidence that the controller has synced the Service since the last write of the case and that the failure is over;
-// empty if none exists. The controller may have been slower than a run waits. A failure after that sync proves that the fix does not
-// work, and an Event alone does not prove a sync. An error leaves it open.
+// works returns the evidence that the controller has synced the Service since the case's last write, perhaps later than a run waits, and
+// that the failure is over; empty otherwise. A failure after that sync proves that the fix does not work; an Event alone does not prove a
+// sync.
 func (x *run) works(ctx context.Context) (say.Text, error) {
 	last := x.undoer.last
 	since, failed := last.Written, x.c.Event.Last
@@ -451,8 +438,8 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	if again {
 		since = failed
 	}
-	proof, told, err := x.env.synced(ctx, x.c, since)
-	if told {
+	proof, byEvent, err := x.env.synced(ctx, x.c, since)
+	if byEvent {
 		proof = nil
 	}
 	if err != nil || len(proof) == 0 && (again || !ccm.SyncedAnew(x.c.Service, last.Hash)) {
@@ -475,8 +462,7 @@ func (x *run) works(ctx context.Context) (say.Text, error) {
 	return say.F("The fix works by now and is not undone.").Then(proof), nil
 }
 
-// lastWrite returns the record of the last write of a case, given its attempts, the newest first. An undo that began and did not
-// record its end may have written too, at any time since it began.
+// lastWrite returns the record of a case's last write; attempts come newest first. An undo that did not record its end may have written too.
 func lastWrite(applied []event.Record, prev event.Record) (last event.Record) {
 	if len(applied) > 0 {
 		last = applied[0]

@@ -22,7 +22,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// undone builds a rig whose plan of three steps is written.
 func undone(t *testing.T) (*rig, event.Record) {
 	t.Helper()
 	r := build(t)
@@ -45,7 +44,6 @@ func (r *rig) tags() map[string]string {
 	return tags
 }
 
-// Written steps are undone, the last one first, and the records say so.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
@@ -93,9 +91,7 @@ func TestUndo(t *testing.T) {
 	if last := all[len(all)-1]; last.Result != event.Undone {
 		t.Errorf("the journal ends with %q", last.Result)
 	}
-	// The event that led to it is settled.
 	r.ends(event.Undone)
-	// A second undo finds nothing left.
 	wrote = r.patches.Load()
 	for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
 		if _, err := undo(t.Context(), r.env, r.class, []event.Record{rec}); err == nil || !strings.Contains(err.Error(), "no step was applied") {
@@ -105,7 +101,6 @@ func TestUndo(t *testing.T) {
 	r.wrote(wrote)
 }
 
-// Nothing is undone where somebody has made a change since.
 func TestUndoRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -164,7 +159,6 @@ func TestUndoRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			// The preview meets the same guards.
 			look, same := undone(t)
 			tt.before(look, &same)
 			look.forge(func(rec *event.Record) { rec.Steps = same.Steps })
@@ -254,7 +248,6 @@ func TestUndoRuledOut(t *testing.T) {
 			}
 		})
 	}
-	// The automatic undo does not restore it either.
 	r := build(t, func(svc *corev1.Service) { svc.Annotations[zone] = "z-was" })
 	r.class.Creates, r.class.Annotations = true, append(r.class.Annotations, ccm.MasterZone)
 	r.steps = append(r.steps, act{Name: "2", Annotate: set(zone, "z-new", "z-was")})
@@ -284,7 +277,6 @@ func TestUndoOfItsOwn(t *testing.T) {
 	}
 }
 
-// An undo waits for a run to end, and writes nothing beside it.
 func TestUndoAgainstRun(t *testing.T) {
 	t.Parallel()
 	r, rec := undone(t)
@@ -304,7 +296,7 @@ func TestUndoAgainstRun(t *testing.T) {
 	r.wrote(wrote)
 }
 
-// A dry run knows what a patch would leave for the next one, and reports that it does not know this of a load balancer.
+// A dry run knows what a patch leaves for the next one, and says that it does not know this of a load balancer.
 func TestLookUndoOfSeveralSteps(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -330,7 +322,6 @@ func TestLookUndoOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// Records hold what each step wrote, and whether a step found everything done.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -350,7 +341,6 @@ func TestCalls(t *testing.T) {
 	if c := steps[2].Calls; len(c) != 1 || c[0].Action != "patch services" || c[0].Version != r.live().ResourceVersion {
 		t.Errorf("the Service was written: %+v", steps[2])
 	}
-	// A step that was found made belongs to somebody else: an undo leaves it.
 	r.advance(3 * time.Minute)
 	applied, _ := r.applied()
 	_, err := engine.Undo(t.Context(), r.env, r.class, applied)
@@ -382,7 +372,6 @@ func TestCallsOfTrouble(t *testing.T) {
 	}
 }
 
-// A run without --apply meets the same records, budgets and locks.
 func TestLookMeetsTheGuards(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

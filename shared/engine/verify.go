@@ -19,9 +19,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// proves watches the Service for the marks of a full sync after the write. Success takes all of them: the same Service as the write
-// left it, a new hash label, an address that its load balancer has, and a class that no longer finds its cause. It is fixed if, in
-// addition, each of its ports has a running listener, and a backend where the class is about backends.
+// proves watches the Service after the write for all marks of a full sync: the same Service as the write left it, a new hash label, an
+// address that its load balancer has, and a class that no longer finds its cause. It is fixed if each port also has a running listener, and
+// a backend where the class is about backends.
 func (x *run) proves(ctx context.Context) machine.Report {
 	if x.refusal != nil {
 		return x.refused(x.refusal)
@@ -98,8 +98,7 @@ func (x *run) proves(ctx context.Context) machine.Report {
 	}
 }
 
-// proven reports that the failure is over. A listener that is about to run, and a read that may succeed later, are checked again for
-// as long as a controller's sync may take.
+// proven reports that the failure is over. It checks a listener that is about to run and a failed read again for as long as a sync may take.
 func (x *run) proven(ctx context.Context) machine.Report {
 	r, why, soon := x.traffic(ctx)
 	if soon && x.env.since(x.rec.Written) <= x.limit() {
@@ -110,8 +109,8 @@ func (x *run) proven(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Proven, Outcome: machine.Outcome(r)}
 }
 
-// traffic returns how a run ends that has ended the failure: fixed if traffic can flow, otherwise synced, and why that is unproven.
-// soon means that another look may prove it. A Service that is being deleted needs no traffic.
+// traffic returns how a run ends that has ended the failure: fixed if traffic can flow or the Service is being deleted, otherwise synced,
+// and why that is unproven. soon means that another look may prove it.
 func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon bool) {
 	if x.ev.Failure.Service.Kind != "" || len(ccm.Leaving(x.c.Service)) > 0 {
 		return event.Fixed, nil, false
@@ -127,7 +126,6 @@ func (x *run) traffic(ctx context.Context) (r event.Result, why say.Text, soon b
 	return event.Fixed, nil, false
 }
 
-// limit returns how long after the write to wait for a sign of success.
 func (x *run) limit() time.Duration {
 	if x.c.Service != nil && ccm.NLB(x.c.Service) {
 		return proofNLB
@@ -135,8 +133,7 @@ func (x *run) limit() time.Duration {
 	return proofCLB
 }
 
-// provesByCause checks whether a plan worked that wrote nothing to the Service, so the controller leaves no mark. If the class still
-// finds its cause after a while, the case is diagnosed again.
+// provesByCause checks whether a plan worked that left no mark on the Service. If the class still finds its cause later, it diagnoses again.
 func (x *run) provesByCause(ctx context.Context) machine.Report {
 	a, err := x.ask(ctx, hand.Cause, false)
 	switch {
@@ -153,7 +150,6 @@ func (x *run) provesByCause(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.NotYet, After: byCause}
 }
 
-// unproven reports that the watch ended without success.
 func (x *run) unproven(ctx context.Context) machine.Report {
 	f, found, err := x.newest(ctx, "*")
 	if err != nil {
@@ -199,7 +195,6 @@ func (x *run) unproven(ctx context.Context) machine.Report {
 // bears is how many recent fixes of low or medium risk that did not work open a breaker. One of high risk does.
 const bears = 3
 
-// failedAgain reports that an attempt did not work, which counts for the breaker of the class.
 func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	most, opens := 1, say.F("A fix of high risk did not work: case %s.", x.rec.Case)
 	if riskOf(x.rec, x.steps) < remedy.High {
@@ -214,7 +209,6 @@ func (x *run) failedAgain(ctx context.Context, why say.Text) machine.Report {
 	}
 }
 
-// recordFailedFix counts the attempt as one that did not work, and opens the breaker of the class after that many.
 func (x *run) recordFailedFix(ctx context.Context, most int, why say.Text) error {
 	attempt := fmt.Sprintf("%s.%d", x.rec.Case, x.rec.Attempt)
 	opened, err := control.RecordFailedFix(ctx, x.env.Stream, x.env.Cluster, x.r.Class, attempt, most, why)
@@ -224,10 +218,9 @@ func (x *run) recordFailedFix(ctx context.Context, most int, why say.Text) error
 	return err
 }
 
-// riskOf returns the risk of an applied fix. The cause is gone by then, so the risk in the record counts too; it can only open a
-// breaker.
+// riskOf returns the risk of an applied fix. The cause is gone by then, so the recorded risk counts too; it can only open a breaker.
 func riskOf(rec event.Record, steps []remedy.Step) remedy.Risk {
-	said := remedy.High // if the record doesn't say
+	said := remedy.High
 	if err := said.UnmarshalText([]byte(rec.Risk)); err != nil {
 		return remedy.High
 	}

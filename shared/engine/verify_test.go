@@ -22,10 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// long is a watch that no test uses up: the awaited sign comes earlier.
 const long = 30 * time.Second
 
-// Only all marks of a full sync together are success.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	annotated := func(short, value string) func(*corev1.Service) {
@@ -91,8 +89,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// The record of a fix says how long the controller took to sync the write, by the times of the API server, and omits it if the hash is
-// of another state.
+// The record of a fix says how long the controller took to sync, by the times of the API server, unless the hash is of another state.
 func TestSyncDelay(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -117,7 +114,6 @@ func TestSyncDelay(t *testing.T) {
 	}
 }
 
-// CASES has the record of a step while the run still watches for the sync.
 func TestStepSeen(t *testing.T) {
 	t.Parallel()
 	r := build(t, func(*corev1.Service) {})
@@ -137,7 +133,7 @@ func TestStepSeen(t *testing.T) {
 	r.ends(event.Fixed)
 }
 
-// A fix counts as fixed only if each port has a running listener. If that is unproven it is synced, and says why.
+// A fix counts as fixed only if each port has a running listener, otherwise as synced with the reason.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	listener := func(r *rig, status string) {
@@ -191,7 +187,7 @@ func TestTraffic(t *testing.T) {
 			if rec := r.ends(tt.want); !strings.Contains(rec.Note.String(), tt.note) || (tt.note == "") != (len(rec.Note) == 0) {
 				t.Errorf("the note is %q, want it to say %q", rec.Note, tt.note)
 			}
-			r.ends(tt.want) // from the document
+			r.ends(tt.want)
 			r.event.ID = "older"
 			r.ends(tt.want)
 			r.wrote(1)
@@ -199,7 +195,6 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// A write without a sign yet is looked at again; the controller may be late.
 func TestSignComesLate(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -207,7 +202,6 @@ func TestSignComesLate(t *testing.T) {
 	if rec.Wait != 10*time.Second {
 		t.Errorf("waits %s", rec.Wait)
 	}
-	// The write met a controller that had just begun its longest back-off.
 	for range 2 {
 		r.advance(ccm.Retry/2 + 15*time.Second)
 		r.ends(event.Waiting)
@@ -259,7 +253,6 @@ func TestNoSign(t *testing.T) {
 	}
 }
 
-// Failures in the stream from after the write.
 func TestFailuresAfterWrite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -315,7 +308,7 @@ func TestFailureBeforeWriteBehind(t *testing.T) {
 	r.wrote(1)
 }
 
-// A run that takes the proof over and doesn't see the Service in its time still asks the class about the Service.
+// A run that takes the proof over and doesn't see the Service in its time still asks the class about it.
 func TestHoldsWithoutWatch(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -328,7 +321,6 @@ func TestHoldsWithoutWatch(t *testing.T) {
 	}
 }
 
-// Attempts that all don't work end as a question.
 func TestUnsettledThrice(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -356,7 +348,7 @@ func TestUnsettledThrice(t *testing.T) {
 	}
 }
 
-// A failure that is over after a write was fixed, however the proof got lost.
+// A failure that is over after a write was fixed, even if the proof got lost.
 func TestGoneAfterWriteIsFixed(t *testing.T) {
 	t.Parallel()
 	r := build(t)
@@ -368,7 +360,6 @@ func TestGoneAfterWriteIsFixed(t *testing.T) {
 	r.wrote(1)
 }
 
-// The clean-up of a Service that is being deleted has worked when the controller releases it.
 func TestCleanUp(t *testing.T) {
 	t.Parallel()
 	leaving := func(r *rig) { r.class.Deleting = true; r.remove() }
@@ -403,7 +394,6 @@ func TestCleanUp(t *testing.T) {
 	}
 }
 
-// A failure that is over before the plan leads to no write, and each proof says why.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	synced := func(svc *corev1.Service) {
@@ -533,7 +523,6 @@ func TestGone(t *testing.T) {
 			if tt.want != event.Gone || tt.name == "another of its name" {
 				return
 			}
-			// The document has the answer, and a look gives the same one.
 			look, err := engine.Look(t.Context(), r.env, r.class, r.event)
 			if err != nil || look.Result != event.Gone || look.Finding.String() != rec.Finding.String() {
 				t.Errorf("a look ends as %q: %s, %v", look.Result, look.Finding, err)
@@ -542,7 +531,6 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A Service deleted between two steps is not written to, even if another one has its name.
 func TestGoneBetweenSteps(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// An answer names its author with the other known facts.
 func TestApproved(t *testing.T) {
 	const chat = "dingtalk-app user 01, at the sink night, by the click m1"
 	for want, a := range map[string]event.Approved{

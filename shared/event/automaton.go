@@ -1,8 +1,7 @@
 package event
 
-// An automaton finds all of a set of patterns in one pass over a text, after Aho and Corasick: its time depends only on the length of
-// the text, so neither many patterns nor a hostile text can make it slow. ASCII letters match in either case. It is read-only once
-// built.
+// An automaton finds a set of patterns in one pass over a text, after Aho and Corasick. Its time depends only on the text's length.
+// ASCII letters match in either case. It is read-only once built.
 type automaton struct {
 	column [256]uint8 // of a byte; 0 for bytes outside all patterns
 	stride int32      // length of a state's row in next: its columns, and a final one for its number if patterns end there
@@ -13,8 +12,7 @@ type automaton struct {
 	size   []int32    // by pattern
 }
 
-// newAutomaton returns the automaton of the patterns, which are lower case. A pattern's ID is its index; an empty pattern is never
-// found.
+// newAutomaton returns the automaton of lower-case patterns. A pattern's ID is its index; empty patterns are never found.
 func newAutomaton(patterns []string) *automaton {
 	a := &automaton{stride: 2}
 	states := 1
@@ -40,7 +38,6 @@ func newAutomaton(patterns []string) *automaton {
 	return a
 }
 
-// grow adds a state of the given depth and returns its number.
 func (a *automaton) grow(depth int32) int32 {
 	for range a.stride {
 		a.next = append(a.next, 0)
@@ -64,8 +61,7 @@ func (a *automaton) add(pattern string, id int32) {
 	a.ends[state] = append(a.ends[state], id)
 }
 
-// link fills in, level by level, the transitions for bytes that don't continue a pattern, and turns state numbers into offsets of
-// rows.
+// link fills in the transitions for bytes that don't continue a pattern, and turns state numbers into offsets of rows.
 func (a *automaton) link() {
 	var queue []int32
 	for c := range a.stride - 1 {
@@ -98,10 +94,9 @@ func (a *automaton) link() {
 	}
 }
 
-// A hit is a pattern that was found, and its position: text[start:end].
+// A hit is text[start:end] where a pattern was found.
 type hit struct{ pattern, start, end int32 }
 
-// find returns the hits in the text, ordered by their ends.
 func (a *automaton) find(text []byte) (hits []hit) {
 	next, report := a.next, a.stride-1
 	var row int32
@@ -118,7 +113,6 @@ func (a *automaton) find(text []byte) (hits []hit) {
 	return hits
 }
 
-// state returns the number of the state that the text leads to.
 func (a *automaton) state(text []byte) int32 {
 	var row int32
 	for _, b := range text {

@@ -47,7 +47,6 @@ func (p Person) String() string {
 	return name + " (" + at + ")"
 }
 
-// redactCalls redacts the calls of the record's steps, on a copy.
 func (r *Record) redactCalls() {
 	r.Steps = slices.Clone(r.Steps)
 	for i := range r.Steps {

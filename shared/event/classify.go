@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// A Row names the texts and error codes by which one class is recognised.
+// A Row names the texts and error codes that identify a class.
 //
 // A text is searched in the message without regard to letter case, kinds of white space and its own trailing punctuation. A "*" in it
-// matches up to 200 arbitrary bytes. A text begins at the beginning of a word; a text without a space is a whole word.
+// matches up to 200 arbitrary bytes. A text begins at the beginning of a word; a text without a space is a whole word. A text that
+// begins with a quote, such as `": EOF`, is the result of a call: it counts only right behind an address of Alibaba Cloud, quoted or,
+// as before Go 1.14, unquoted.
 //
-// A text that begins with a quote, such as `": EOF`, is the result of a call: it counts only right behind an address of Alibaba Cloud,
-// quoted or, as Go wrote it before 1.14, unquoted. Elsewhere such words could be anybody's.
-//
-// A code is searched where the message has a field for it or consists of it, without regard to letter case. A code that ends in "*"
-// matches all codes with that prefix; one that ends in ".*" also matches the prefix alone.
+// A code is searched where the message has a field for it or consists of it, without regard to letter case. A final "*" matches all
+// codes with that prefix; a final ".*" also matches the prefix alone.
 type Row struct {
 	Class string
 	Kinds []string // of the class's objects: KindNode, KindCluster, "" for Services; nil: Services only
@@ -24,15 +23,13 @@ type Row struct {
 	Texts []string
 }
 
-// answers reports whether the class answers for objects of this kind.
 func (r Row) answers(kind string) bool {
 	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
 }
 
 var kinds = []string{"", KindNode, KindCluster}
 
-// CheckRows reports what is wrong with a table: an empty class, text or code, and a text or code that two classes claim for objects of
-// one kind.
+// CheckRows reports an empty class, text or code, and a text or code that two classes claim for objects of one kind.
 func CheckRows(rows []Row) error {
 	for _, kind := range kinds {
 		if err := checkRows(slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return !r.answers(kind) })); err != nil {
@@ -115,7 +112,6 @@ type Classifier struct {
 	others   map[string]*Classifier // for other objects than Services, by kind
 }
 
-// A family is all codes with one prefix.
 type family struct {
 	prefix string // in lower case
 	entry  int32
@@ -129,7 +125,6 @@ type entry struct {
 	tells  bool   // a message with it is from Alibaba Cloud's controller
 }
 
-// A pattern is what the automaton searches: a mark of the message's structure, or a text or a part of one.
 type pattern struct {
 	mark  mark
 	entry int32 // of a text
@@ -140,14 +135,12 @@ type pattern struct {
 	call  bool // a text that only counts behind an address of Alibaba Cloud
 }
 
-// Values of foretold besides entries.
 const (
 	nothing   = -1 // no text begins this way
 	ambiguous = -2 // texts of several classes begin this way
 )
 
-// NewClassifier returns a classifier with the table's classes. It panics on a table that CheckRows refuses, which is a mistake in the
-// program.
+// NewClassifier returns a classifier with the table's classes. It panics on a table that CheckRows refuses.
 func NewClassifier(rows []Row) *Classifier {
 	if err := CheckRows(rows); err != nil {
 		panic(err)
@@ -160,7 +153,6 @@ func NewClassifier(rows []Row) *Classifier {
 	return c
 }
 
-// classifierOf returns a classifier with the rows for one kind of objects.
 func classifierOf(rows []Row, kind string) *Classifier {
 	c := &Classifier{codes: map[string]int32{}, classes: map[string]bool{Unclassified: true}}
 	var looked []string
@@ -213,7 +205,6 @@ func classifierOf(rows []Row, kind string) *Classifier {
 // Knows reports whether failures can be of a class.
 func (c *Classifier) Knows(class string) bool { return c.classes[class] }
 
-// code returns the entry of an error code in lower case.
 func (c *Classifier) code(code []byte) (entry int32, known bool) {
 	entry, known = c.codes[string(code)]
 	for i := 0; !known && i < len(c.families); i++ {
@@ -228,7 +219,7 @@ func (c *Classifier) enter(class, text string, length int32) int32 {
 	return int32(len(c.entries) - 1)
 }
 
-// foresee fills in the text that a truncated message means: the shortest of those that begin that way, if they are all of one class.
+// foresee fills in the text that a truncated message means: the shortest that begins that way, if all of them are of one class.
 func (c *Classifier) foresee(looked []string) {
 	c.foretold = slices.Repeat([]int32{nothing}, len(c.find.depth))
 	for id, text := range looked {
@@ -253,13 +244,13 @@ func (c *Classifier) foresee(looked []string) {
 	}
 }
 
-// reasonFailed is a reason of Events about a failed sync and also of the kubelet's Events: the controller's own wording decides.
+// reasonFailed is also a reason of the kubelet: the controller's own wording decides.
 const reasonFailed = "Failed"
 
 // Ensured is the reason of Events by which the controller reports a successful sync.
 const Ensured = "EnsuredLoadBalancer"
 
-// DryRun reports whether the message is from the controller's check before an upgrade: such an Event is reported and never acted on.
+// DryRun reports whether the message is from the controller's check before an upgrade, which is reported and never acted on.
 func DryRun(message string) bool {
 	text := fold(message[:min(len(message), 256)])
 	return bytes.Contains(text[:start(text)], []byte(prefixDryRun))
@@ -268,9 +259,8 @@ func DryRun(message string) bool {
 // Classify returns the class of an Event's failure: a class of the table, Unclassified for a failed load-balancer sync that no class
 // covers, and Ignored for everything else, including other clouds' failures.
 //
-// The first error of an API in the message decides, before later errors and before the controller's own findings. In that error the
-// longest text decides, and its error code if no text is known. Classify takes microseconds, and always a bounded time, since it reads
-// only the part of the message that Cut leaves.
+// The first error of an API in the message decides, before later errors and the controller's own findings. In it the longest text
+// decides, or the error code if no text is known. Classify takes bounded time: it reads only what Cut leaves.
 func (c *Classifier) Classify(in Input) Match {
 	w, known := warningOf(in.Reason)
 	if in.Reason == "" {
@@ -293,7 +283,6 @@ func (c *Classifier) Classify(in Input) Match {
 	return c.verdict(in)
 }
 
-// verdict returns the class by the texts and codes of the table.
 func (c *Classifier) verdict(in Input) Match {
 	s := &scan{c: c, gaps: make([]progress, c.gaps), best: none, second: none, called: -1}
 	s.read(in.Message)

@@ -85,7 +85,6 @@ func TestClassifyExplains(t *testing.T) {
 	}
 }
 
-// An ignored Event says why, and quotes no more of it than needed.
 func TestClassifyIgnored(t *testing.T) {
 	c := NewClassifier(nil)
 	for _, tt := range []struct {
@@ -109,7 +108,6 @@ func TestClassifyIgnored(t *testing.T) {
 	}
 }
 
-// A classifier without classes still tells failures from other Events.
 func TestClassifyWithoutTable(t *testing.T) {
 	c := NewClassifier(nil)
 	for _, l := range corpus.Rows(t) {
@@ -118,7 +116,7 @@ func TestClassifyWithoutTable(t *testing.T) {
 			want = Ignored
 		}
 		got := c.Classify(Input{Reason: l.Reason, Type: l.Type, Component: l.Component, Message: l.Message}).Class
-		// Without the texts, nothing identifies the author of a message without a wrapper.
+		// Without the texts, nothing identifies the author.
 		if got != want && !(got == Ignored && (l.Reason == "" || l.Component == "")) {
 			t.Errorf("%s: got %s, want %s", l.Message, got, want)
 		}
@@ -160,7 +158,7 @@ func TestCheckRows(t *testing.T) {
 	}
 }
 
-// The result of a call counts only behind an address of Alibaba Cloud, and does not prove the author of the message.
+// The result of a call does not prove the author of the message.
 func TestClassifyCalls(t *testing.T) {
 	c := NewClassifier([]Row{{Class: "a", Texts: []string{`": EOF`, `": net/http: TLS handshake timeout`}}})
 	for message, want := range map[string]string{

@@ -19,23 +19,21 @@ import (
 
 // Limits, in bytes.
 const (
-	// MaxMessage is the longest message of a failure. Escaped in JSON it is at most six times as long, which still fits into
-	// MaxPayload.
+	// MaxMessage is the longest message of a failure. Escaped in JSON, at most six times as long, it fits into MaxPayload.
 	MaxMessage = 8 << 10
-	// MaxPayload is the longest data of a failure: the size that CloudEvents asks every intermediary to forward.
+	// MaxPayload is the longest data of a failure: what CloudEvents asks every intermediary to forward.
 	MaxPayload = 64 << 10
 	// MaxRecord is the longest data of a record: the default limit of a NATS message, less its headers.
 	MaxRecord = 960 << 10
 )
 
-// gap replaces the removed middle of a message.
 const gap = " […] "
 
-// headPart is the length of a cut message's beginning. The error is at the beginning; lists of pods put the decisive words at the end.
+// headPart favors the beginning, which has the error; lists of pods put the decisive words at the end.
 const headPart = MaxMessage / 4 * 3
 
-// Cut removes the middle of a text that is longer than MaxMessage and makes it valid UTF-8. The result is at most MaxMessage bytes
-// long, and cutting it again changes nothing. Redact first, as Abridge does: a secret that is cut in two is no longer recognised.
+// Cut removes the middle of a text longer than MaxMessage and makes it valid UTF-8; cutting again changes nothing. Redact first, as
+// Abridge does: a secret that is cut in two is not recognised.
 func Cut(s string) string {
 	if len(s) > MaxMessage {
 		head, tail := cutPoints(s)
@@ -47,7 +45,6 @@ func Cut(s string) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// cutPoints returns the end of a long text's first part and the start of its last part.
 func cutPoints(s string) (head, tail int) {
 	head, tail = headPart, len(s)-(MaxMessage-headPart-len(gap))
 	for head > headPart-utf8.UTFMax && !utf8.RuneStart(s[head]) {
@@ -60,7 +57,7 @@ func cutPoints(s string) (head, tail int) {
 }
 
 // NewFailed returns the CloudEvent of a failure, with its message redacted and cut. It is an ErrInvalid if the failure lacks its
-// identity or something that a subject needs, and an ErrTooLarge if the data stays longer than MaxPayload.
+// identity or a part of a subject, and an ErrTooLarge if the data is longer than MaxPayload.
 func NewFailed(f Failure) (event.Event, error) {
 	f.Message = Abridge(f.Message)
 	f.Count = max(f.Count, 1)
@@ -82,12 +79,11 @@ func NewFailed(f Failure) (event.Event, error) {
 	return e, check(e)
 }
 
-// ID returns the ID of the CloudEvent of the failure.
+// ID returns the ID of the failure's CloudEvent.
 func (f Failure) ID() string {
 	return f.Event.UID + "." + strconv.Itoa(f.Count) + "." + f.Event.ResourceVersion
 }
 
-// valid reports, as an ErrInvalid, why the failure can't be an event.
 func (f Failure) valid() error {
 	if f.Event.UID == "" || f.Event.ResourceVersion == "" {
 		return invalid("the Event %q has no UID or no resourceVersion", clip(f.Event.Name))
@@ -108,7 +104,7 @@ func valid(cluster, class string, s Service) error {
 	return nil
 }
 
-// Forms of texts that people read, and paste, in sentences and commands: a shell or a line takes each for a single word.
+// Forms of texts that people paste into commands: a shell takes each as a single word.
 var (
 	caseForm   = regex.New(`^[0-9A-Fa-f]{8}-[0-9]{8}T[0-9]{6}$`)
 	digestForm = regex.New(`^[0-9a-f]{32}$`)
@@ -117,7 +113,6 @@ var (
 	idForm     = regex.New(`^[A-Za-z0-9]([A-Za-z0-9._:/-]{0,251}[A-Za-z0-9])?$`) // objects of the doctor's findings
 )
 
-// formed reports, as an ErrInvalid, a name of the Service that Kubernetes would not accept.
 func (s Service) formed() error {
 	switch {
 	case s.Kind == "" && !labelForm().MatchString(s.Namespace):
@@ -130,7 +125,6 @@ func (s Service) formed() error {
 	return nil
 }
 
-// formed reports, as an ErrInvalid, a field of the record that no run writes.
 func (r Record) formed() error {
 	switch {
 	case !caseForm().MatchString(r.Case):
@@ -141,8 +135,8 @@ func (r Record) formed() error {
 	return r.Service.formed()
 }
 
-// ReadFailed returns the failure in a CloudEvent. It accepts unknown fields, and data without the fields that repeat attributes. It is
-// an ErrInvalid if the event isn't a failure, lacks its identity or contradicts itself.
+// ReadFailed returns the failure in a CloudEvent. Unknown fields are accepted; fields that repeat attributes may be missing. It is an
+// ErrInvalid if the event isn't a failure, lacks its identity or contradicts itself.
 func ReadFailed(e event.Event) (Failure, error) {
 	var f Failure
 	if err := read(e, &f, MaxPayload, TypeFailed); err != nil {
@@ -171,7 +165,7 @@ func ReadFailed(e event.Event) (Failure, error) {
 
 func clean(text string) string { return strings.ToValidUTF8(Redact(text), "?") }
 
-// Clean returns the record with all texts redacted. The steps themselves stay unchanged: an undo needs them.
+// Clean returns the record with all texts redacted. Steps are unchanged: an undo needs them.
 func (r Record) Clean() Record {
 	r.Message = Abridge(r.Message)
 	r.Cause, r.Error = clean(r.Cause), clean(r.Error)
@@ -184,8 +178,8 @@ func (r Record) Clean() Record {
 	return r
 }
 
-// NewRecord returns the CloudEvent of a record, which it cleans. Its type says whether the run has ended. It is an ErrInvalid if the
-// record lacks its identity, and an ErrTooLarge if its data is longer than MaxRecord.
+// NewRecord cleans a record and returns its CloudEvent, whose type says whether the run has ended. It is an ErrInvalid if the record
+// lacks its identity, and an ErrTooLarge if its data is longer than MaxRecord.
 func NewRecord(r Record) (event.Event, error) {
 	r = r.Clean()
 	if r.Attempts == nil {
@@ -207,7 +201,6 @@ func NewRecord(r Record) (event.Event, error) {
 	return e, check(e)
 }
 
-// id returns the ID of the record's CloudEvent, different for each append of a case.
 func (r Record) id() string {
 	return strings.Join([]string{
 		r.Case, r.Class, string(r.Phase), strconv.Itoa(r.Attempt), strconv.Itoa(r.Next),
@@ -215,7 +208,6 @@ func (r Record) id() string {
 	}, ".")
 }
 
-// valid reports, as an ErrInvalid, why the record can't be an event.
 func (r Record) valid() error {
 	if r.Case == "" || r.Phase == "" || r.At.IsZero() {
 		return invalid("the record of %s has no case, no phase or no time", clip(r.Service.String()))
@@ -223,7 +215,7 @@ func (r Record) valid() error {
 	return valid(r.Cluster, r.Class, r.Service)
 }
 
-// ReadRecord returns the record in a CloudEvent. It is as tolerant as ReadFailed and returns the same kinds of errors.
+// ReadRecord returns the record in a CloudEvent, with the tolerance and errors of ReadFailed.
 func ReadRecord(e event.Event) (Record, error) {
 	var r Record
 	if err := read(e, &r, MaxRecord, TypeSettled, TypeIntent); err != nil {
@@ -241,8 +233,7 @@ func ReadRecord(e event.Event) (Record, error) {
 	return r, nil
 }
 
-// MessageID returns the JetStream message ID of an event: "<event uid>.<resourceVersion>" for a failure, since one version of an Event
-// is published once, whatever its count; otherwise the event's ID.
+// MessageID returns an event's JetStream message ID; for a failure "<event uid>.<resourceVersion>": a version is published once, whatever its count.
 func MessageID(e event.Event) string {
 	id := e.ID()
 	if e.Type() != TypeFailed {
@@ -255,12 +246,10 @@ func MessageID(e event.Event) string {
 	return id[:first] + id[last:]
 }
 
-// schemas are the IDs of the JSON Schemas of the data, by type. Package schema generates them.
 var schemas = map[string]string{
 	TypeFailed: "urn:lbremedy:schema:failed.v1.json", TypeIntent: "urn:lbremedy:schema:record.v1.json", TypeSettled: "urn:lbremedy:schema:record.v1.json",
 }
 
-// newEvent returns an event about a Service with data in JSON of at most limit bytes.
 func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit int) (event.Event, error) {
 	payload, err := json.Marshal(data)
 	if err != nil {
@@ -286,7 +275,6 @@ func newEvent(kind, id, cluster string, s Service, at time.Time, data any, limit
 	return e, nil
 }
 
-// read decodes the data of an event of one of the types.
 func read(e event.Event, data any, limit int, types ...string) error {
 	if err := check(e); err != nil {
 		return err
@@ -306,8 +294,7 @@ func read(e event.Event, data any, limit int, types ...string) error {
 	return nil
 }
 
-// agree reports, as an ErrInvalid, where attributes and data contradict each other: routing uses the attributes, remedies use the
-// data.
+// agree reports, as an ErrInvalid, contradictions: routing uses the attributes, remedies use the data.
 func agree(e event.Event, cluster, class, uid string) error {
 	for _, pair := range []struct{ name, want string }{
 		{ExtCluster, cluster}, {ExtClass, class}, {ExtServiceUID, uid},
@@ -319,7 +306,6 @@ func agree(e event.Event, cluster, class, uid string) error {
 	return nil
 }
 
-// check returns, as an ErrInvalid, the first violation of the CloudEvents specification.
 func check(e event.Event) error {
 	err := e.Validate()
 	if err == nil {
@@ -348,7 +334,7 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: %w: its data has %d bytes, the limit is %d", ErrInvalid, ErrTooLarge, size, limit)
 }
 
-// visible returns the text without control characters, which attributes can't hold.
+// visible removes control characters, which attributes can't hold.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {

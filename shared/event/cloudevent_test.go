@@ -19,7 +19,6 @@ const testTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 var testTime = time.Date(2026, 11, 20, 8, 9, 10, 0, time.UTC)
 
-// failure returns a failure with every field set, changed by the functions.
 func failure(changes ...func(*Failure)) Failure {
 	f := Failure{
 		Cluster: "c1", Class: "vswitch-ip-exhausted", Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller",
@@ -37,7 +36,6 @@ func failure(changes ...func(*Failure)) Failure {
 	return f
 }
 
-// record returns a record with every field set, changed by the functions.
 func record(changes ...func(*Record)) Record {
 	r := Record{
 		Origin: Origin{
@@ -199,7 +197,6 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// rebuilt returns the event with its data changed as JSON.
 func rebuilt(t *testing.T, e event.Event, change func(map[string]any)) event.Event {
 	t.Helper()
 	var data map[string]any
@@ -314,7 +311,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Texts are redacted; a step stays unchanged, since an undo is worked out from it.
+// Steps stay unchanged, since an undo is worked out from them.
 func TestNewRecordRedacts(t *testing.T) {
 	secret := "with AccessKeySecret=" + testSecret
 	e, err := NewRecord(record(func(r *Record) {

@@ -35,7 +35,6 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// Redaction must not change the class of a message.
 func TestCorpusRedacted(t *testing.T) {
 	c := event.NewClassifier(table.Table())
 	for _, l := range corpus.Rows(t) {
@@ -48,7 +47,7 @@ func TestCorpusRedacted(t *testing.T) {
 	}
 }
 
-// The address of a signed call contains the controller's key ID, token and signature. None of these is published.
+// The address of a signed call contains the controller's key ID, token and signature.
 func TestCorpusHasNoSecretLeft(t *testing.T) {
 	secret := regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{3,})`)
 	const uid = "3f9a12bc-0000-4000-8000-000000000000"
@@ -154,7 +153,7 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// The vendor's pages name failures by the code alone. A code among other words could be anybody's.
+// The vendor's pages name failures by the code alone. A code among other words can mean anything.
 func TestBareCode(t *testing.T) {
 	c := event.NewClassifier(table.Table())
 	for message, want := range map[string]string{

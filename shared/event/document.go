@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/machine"
 )
 
-// A Document is what the engine knows of one object. It has one key in the bucket, and every change is one compare-and-set: the engine
-// that loses the comparison stops.
+// A Document is what the engine knows of one object: one key in the bucket, changed only by compare-and-set. An engine that loses the comparison stops.
 type Document struct {
 	V      int              `json:"v"`                // version of this format
 	State  machine.Doc      `json:"state"`            // what decisions use
@@ -48,7 +47,7 @@ const (
 	spare = 64 << 10 // bytes of a document that no plan may take
 )
 
-// Of runs that write nothing, this many in a row may end differently from the one before; after that, one in this time.
+// idleBurst runs in a row that write nothing may end differently from the one before; after that, one per idleEach.
 const (
 	idleBurst = 8
 	idleEach  = time.Hour
@@ -101,8 +100,7 @@ func (d *Document) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Room reports whether the document has room for a record with a plan, for what an undo needs of its steps, and for what may be added
-// beside it.
+// Room reports whether the document has room for a record with a plan, for undoing its steps, and for what may be added beside it.
 func (d *Document) Room(rec Record) bool {
 	need := size(d.State) + spare
 	for class, c := range d.Cases {
@@ -142,7 +140,7 @@ func (d *Document) Case(class string) *Case {
 	return c
 }
 
-// Record returns the newest record of a class; the zero record if none exists.
+// Record returns the newest record of a class, or the zero record.
 func (d *Document) Record(class string) Record {
 	if c := d.Cases[class]; c != nil && c.Record != nil {
 		return *c.Record
@@ -159,9 +157,8 @@ func (c *Case) Ended(rec Record, version string, now time.Time) {
 	c.Last, c.Wait, c.Errors = now, rec.Wait, rec.Errors
 }
 
-// Uses returns how long a run has to wait that is about to leave a record and has written nothing; zero means that it may, and that
-// Used has to become the returned time. Anyone who may create Events can make a failure end in two ways in turn, by Events of success,
-// and each end is a record: without a limit one namespace could fill CASES, which all clusters share.
+// Uses returns how long a run that has written nothing must wait before it leaves a record, and the new Used. Without a limit, an
+// author of Events could make a failure end in two ways in turn and fill CASES, which all clusters share.
 func (c *Case) Uses(now time.Time) (used time.Time, wait time.Duration) {
 	if used = c.Used; used.Before(now) || used.Sub(now) > idleBurst*idleEach { // by a clock that was ahead
 		used = now
@@ -180,8 +177,7 @@ func (c *Case) Since(rec Record) Record {
 	return rec
 }
 
-// Answered notes that an event was answered, made of an Event of this resource version. It ignores a delayed event that is answered
-// after later ones.
+// Answered notes that an event, made of an Event of this resource version, was answered. A delayed event after later ones is ignored.
 func (c *Case) Answered(id, version string, now time.Time) {
 	older := version != "" && (len(version) < len(c.Version) || len(version) == len(c.Version) && version < c.Version)
 	if older && now.Sub(c.Last) < time.Hour { // a restored cluster begins again with old versions
@@ -190,7 +186,7 @@ func (c *Case) Answered(id, version string, now time.Time) {
 	c.Event, c.Version = id, version
 }
 
-// Undoable returns the parts of a record that an undo needs: its steps, from which the undo follows.
+// Undoable returns the record with only what an undo needs, its steps.
 func (r Record) Undoable() Record {
 	r.Reads, r.Changes, r.Found, r.Timings = nil, nil, nil, Timings{}
 	r.Steps = slices.Clone(r.Steps)
@@ -211,7 +207,6 @@ func (d *Document) Plan(class string) (rec Record, ok bool) {
 	return made(*c.Record, mine.Plan.Next, o != nil && o.Class == class && !o.Undo)
 }
 
-// made returns a record with steps steps made, and possibly the next one too (maybe).
 func made(rec Record, steps int, maybe bool) (Record, bool) {
 	if steps > len(rec.Steps) || steps == 0 && !maybe {
 		return Record{}, false
@@ -259,7 +254,7 @@ func (d *Document) Attempts(class, id string) []Record {
 	return all
 }
 
-// Attempts returns the attempts in the history of one case, the oldest record first, that are not undone, the newest first.
+// Attempts returns, from the history of one case, oldest record first, the attempts that are not undone, the newest first.
 func Attempts(history []Record) []Record {
 	var done []Record
 	for _, r := range history {
@@ -283,7 +278,7 @@ func Attempts(history []Record) []Record {
 	return done[:min(len(done), MaxDone)]
 }
 
-// Append stores a record, which it cleans, as the newest one of its case, and puts it into the outbox.
+// Append cleans a record, stores it as the newest one of its case, and puts it into the outbox.
 func (d *Document) Append(rec Record) error {
 	rec = rec.Clean()
 	e, err := NewRecord(rec)

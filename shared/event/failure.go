@@ -1,9 +1,7 @@
-// Package event defines what lbremedy puts on the wire: the payloads, their CloudEvents types and subjects, the classifier that names
-// the error class of a message, the redaction of secrets, and the binding to NATS headers. Begin with [Failure], [Record] and
-// [Document].
+// Package event defines what lbremedy puts on the wire: payloads, CloudEvents types and subjects, the classifier of messages, the
+// redaction of secrets, and the binding to NATS headers. Begin with [Failure], [Record] and [Document].
 //
-// It contains no class: the classifier takes its table as a value. It imports no NATS client, and of lbremedy only packages machine,
-// regex and say, so every reader and writer of the wire can use it.
+// It contains no class: the classifier takes its table as a value. It imports no NATS client, and of lbremedy only packages machine, regex and say.
 package event
 
 import (
@@ -13,14 +11,12 @@ import (
 	"time"
 )
 
-// CloudEvents types.
 const (
 	TypeFailed  = "io.lbremedy.service.failed.v1"  // a sync of a Service, or of another object, failed; data is a Failure
 	TypeIntent  = "io.lbremedy.service.intent.v1"  // a run is about to write, or has written a step; data is a Record
 	TypeSettled = "io.lbremedy.service.settled.v1" // a run has ended; data is a Record
 )
 
-// CloudEvents extensions of a failure.
 const (
 	ExtClass      = "class"        // ID of the error class
 	ExtReason     = "reason"       // reason of the Kubernetes Event
@@ -98,7 +94,7 @@ type Reference struct {
 const Skew = time.Minute
 
 // Dated returns the failure with a plausible time. The author of an Event chooses its time, and one of 2100 would be newer than all
-// later ones: a failure dated in the future happened when the exporter met it, or now if that is unknown.
+// later ones: a future time becomes when the exporter met it, or now if that is unknown.
 func (f Failure) Dated(now time.Time) Failure {
 	if f.Last.After(now.Add(Skew)) {
 		f.Last = now

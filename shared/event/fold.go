@@ -7,17 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// fold returns the text in the form in which messages are compared: ASCII letters in lower case; white space of any kind and length as
-// one space, and none at the ends; the escapes \n, \r, \t and \" of logs undone; full-width and curly forms as their ASCII ones.
+// fold returns the text in the form in which messages are compared: ASCII letters in lower case; white space as one space, and none at
+// the ends; the escapes \n, \r, \t and \" of logs undone; full-width and curly forms as ASCII.
 func fold(s string) []byte {
 	return []byte(strings.Join(strings.Fields(strings.Map(plainRune, escapes.Replace(s))), " "))
 }
 
-// escapes are those of logs.
 var escapes = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`)
 
-// plainRune returns the ASCII form of a character in lower case, a space for white space, -1 for an invisible character, and otherwise
-// the character itself.
+// plainRune returns a character in lower-case ASCII, a space for white space, -1 if invisible, or the character itself.
 func plainRune(r rune) rune {
 	switch {
 	case r >= 'A' && r <= 'Z':
@@ -38,7 +36,6 @@ func plainRune(r rune) rune {
 	return r
 }
 
-// foldText folds a text of the table, without its trailing punctuation.
 func foldText(s string) string {
 	return strings.TrimRight(string(fold(s)), " .,;:!。")
 }
@@ -49,7 +46,6 @@ const (
 	prefixDryRun   = "dryrun:"
 )
 
-// start returns where a folded message begins behind the prefixes of Kubernetes and the controller.
 func start(text []byte) int32 {
 	i := 0
 	for {

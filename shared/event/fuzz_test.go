@@ -8,8 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// FuzzDecodeJSON reads anything as a structured event and as a record. A truncated input is an error, and a decoded one can be written
-// and read again.
+// A truncated input is an error; a decoded one can be written and read again.
 func FuzzDecodeJSON(f *testing.F) {
 	e, err := NewRecord(Record{
 		Origin: Origin{

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// hostile are messages made to be slow to read or to break a reader.
 func hostile() []string {
 	big := func(s string) string { return strings.Repeat(s, 1<<20/len(s)) }
 	texts := []string{
@@ -13,7 +12,7 @@ func hostile() []string {
 		big("message: "), big("https://"), big("[SDKError] "), big("Error syncing load balancer ["), big("alicloud: "),
 		big("the quota of "), big("(combined from similar events): "), big("DryRun:"), big("Signature="), big("LTAI"), big("eyJ"),
 		big("bearer "), big("://a@"), big("token='"), big("-----BEGIN PRIVATE KEY-----"), big("authorization: a "), big(`\"`), big("STS.a"),
-		// Text behind a mark that was searched without a match is searched again behind the next mark.
+		// Text behind a mark without a match is searched again behind the next mark.
 		big("authorization:a,"), big("authorization:a;"), big("authorization=a,"), big("authorization=,"), big("authorization:a_ "), big(`authorization:"",`),
 		big("authorization: a\n"), big("authorization:[],"), big("authorization: basic,"), big("authorization%3da&"), big("authorization: "),
 		big("signature:"), big("signature=,"), big("signature = "), big("signature%3d%26"), big(`signature="`), big("xsignature:a"), big(`"token":`),
@@ -30,7 +29,6 @@ func hostile() []string {
 	return texts
 }
 
-// within reports whether f takes no longer than the limit in the best of several runs, which excludes other load on the machine.
 func within(limit time.Duration, f func()) (time.Duration, bool) {
 	least := time.Hour
 	for range 20 {
@@ -43,7 +41,7 @@ func within(limit time.Duration, f func()) (time.Duration, bool) {
 	return least, false
 }
 
-// For the tests of the shipped table, which imports this package.
+// The tests of the shipped table, which imports this package, use these.
 var (
 	Hostile = hostile
 	Within  = within

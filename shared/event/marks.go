@@ -1,6 +1,5 @@
 package event
 
-// A mark is a text that shows the structure of a message.
 type mark uint8
 
 const (
@@ -19,13 +18,12 @@ const (
 	markKubernetes
 )
 
-// marks are the texts that show the structure of a message, folded.
 var marks = []struct {
 	mark mark
 	text string
 }{
 	// Beginnings of the controller's messages. All but the first four are older than a bracket with the load balancer's ID; other
-	// clouds' service controllers begin theirs in the same way.
+	// clouds' service controllers use them too.
 	{markWrapper, "error syncing load balancer"},
 	{markWrapper, "error deleting load balancer"},
 	{markWrapper, "fail to ensure loadbalancer, error"},
@@ -33,7 +31,7 @@ var marks = []struct {
 	{markWrapper, "error creating load balancer"},
 	{markWrapper, "error deleting:"},
 
-	// Continuations by the service controller of Kubernetes, which other clouds use.
+	// Kubernetes' service controller, which other clouds use, continues so.
 	{markUpstream, "failed to ensure load balancer"},
 	{markUpstream, "failed to delete load balancer"},
 	{markUpstream, "failed to check if load balancer"},
@@ -41,7 +39,6 @@ var marks = []struct {
 	{markUpstream, "failed to remove load balancer"},
 	{markUpstream, "failed to update load balancer"},
 
-	// Words only of the Alibaba Cloud controller.
 	{markController, "alicloud:"},
 	{markController, "alicloud-loadbalancer"},
 	{markController, "alibaba-cloud-loadbalancer"},
@@ -63,12 +60,10 @@ var marks = []struct {
 	{markController, "error reconciling route, reconcile table"},
 	{markController, "failed to disable source dest check for node"},
 
-	// Words of Alibaba Cloud's APIs and SDKs.
 	{markAPI, "aliyuncs.com"},
 	{markAPI, "api.aliyun.com"},
 	{markAPI, "[sdk."},
 
-	// Words of other clouds.
 	{markForeign, "googleapi"},
 	{markForeign, "arn:aws"},
 	{markForeign, "amazonaws"},
@@ -83,14 +78,13 @@ var marks = []struct {
 	{markForeign, "digitalocean"},
 	{markForeign, "hcloud"},
 
-	// Beginnings of an API call's error.
 	{markError, "aliyun api error"},
 	{markError, "[sdkerror]"},
 	{markError, "sdkerror:"},
 	{markError, "sdk.servererror"},
 	{markError, "sdk.clienterror"},
 
-	// Beginning and end of an API's message: at the end, the next error of an aggregate follows, or its wrappers.
+	// Beginning and end of an API's message; then come the next error of an aggregate, or its wrappers.
 	{markMessage, "message:"},
 	{markResidue, "., "},
 	{markResidue, ". , "},
@@ -102,7 +96,7 @@ var marks = []struct {
 	{markCode, `code":`},
 	{markCode, `code" :`},
 
-	// Parts without a meaning of their own: addresses, and data sent or received. They can contain any word.
+	// Addresses and data sent or received, which can contain any word.
 	{markURL, "http://"},
 	{markURL, "https://"},
 	{markNested, "data: {"},
@@ -116,7 +110,7 @@ var marks = []struct {
 	{markNested, "got ["},
 	{markNested, "got=["},
 
-	// The API server of Kubernetes refuses, or can't ask a webhook; the rest of the message is its own.
+	// After these, the rest of the message is the API server's own.
 	{markKubernetes, `is forbidden: user "`},
 	{markKubernetes, "failed calling webhook"},
 	{markKubernetes, "denied the request:"},

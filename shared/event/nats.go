@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Names in the NATS protocol binding of CloudEvents, and JetStream's own.
 const (
 	headerPrefix    = "ce-"
 	headerMedia     = "Content-Type"
@@ -22,8 +21,8 @@ const (
 	mediaStructured = "application/cloudevents"
 )
 
-// EncodeNATS returns the event as headers and data of a NATS message in binary mode: attributes as percent-encoded ce- headers, the
-// data unchanged, and MessageID as Nats-Msg-Id. It is an ErrInvalid if the event isn't a CloudEvent.
+// EncodeNATS returns the event as headers and data of a NATS message in binary mode: attributes as percent-encoded ce- headers, data
+// unchanged, MessageID as Nats-Msg-Id. It is an ErrInvalid if the event isn't a CloudEvent.
 func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err error) {
 	if err := check(e); err != nil {
 		return nil, nil, err
@@ -50,15 +49,13 @@ func EncodeNATS(e event.Event) (header map[string][]string, data []byte, err err
 	return header, e.Data(), nil
 }
 
-// OfServer reports whether NATS itself uses a header, to give a message's position, to end an answer or to take an order. Letter case
-// does not count, since clients differ in it.
+// OfServer reports whether NATS itself uses a header: for a position, the end of an answer, or an order. Clients differ in letter case.
 func OfServer(name string) bool {
 	return strings.EqualFold(name, "Status") || len(name) >= 5 && strings.EqualFold(name[:5], "Nats-")
 }
 
-// Forged returns the header for which a stored message is refused, the first by name; empty if none exists. Readers remove the
-// server's own headers before; of the headers that a writer may choose, lbremedy writes the message's ID and those in written. All
-// others pretend to be the server's.
+// Forged returns the first header, by name, for which a stored message is refused; empty if none exists. Readers remove the server's
+// own headers before. lbremedy writes only the message's ID and those in written; all others pretend to be the server's.
 func Forged(header map[string][]string, written ...string) string {
 	forged := ""
 	for name := range header {
@@ -69,8 +66,8 @@ func Forged(header map[string][]string, written ...string) string {
 	return forged
 }
 
-// DecodeRecord returns the record in a NATS message, with the errors of DecodeNATS and ReadRecord. A writer with access to one subject
-// may write anything there: a record of another cluster, Service or class than its subject's is an ErrInvalid.
+// DecodeRecord returns the record in a NATS message, with the errors of DecodeNATS and ReadRecord. A record of another cluster,
+// Service or class than its subject's is an ErrInvalid: a writer may have access to one subject only.
 func DecodeRecord(subject string, header map[string][]string, data []byte) (Record, error) {
 	e, err := DecodeNATS(header, data)
 	if err != nil {
@@ -86,7 +83,7 @@ func DecodeRecord(subject string, header map[string][]string, data []byte) (Reco
 	return r, nil
 }
 
-// EncodeRecord returns the NATS message of a record, and the ID of its CloudEvent.
+// EncodeRecord returns the NATS message of a record and the ID of its CloudEvent.
 func EncodeRecord(r Record) (id string, header map[string][]string, data []byte, err error) {
 	e, err := NewRecord(r)
 	if err == nil {
@@ -96,9 +93,9 @@ func EncodeRecord(r Record) (id string, header map[string][]string, data []byte,
 }
 
 // DecodeNATS returns the CloudEvent of a NATS message. A Content-Type of application/cloudevents means structured mode; otherwise a
-// ce-specversion header means binary mode; otherwise data that is a JSON object with a specversion is structured too. Header names
-// count in any case; values may be quoted and need not be encoded. It is an ErrInvalid if the message holds no CloudEvent of version
-// 1.0 or 0.3, or several, or has a header that only the server may write.
+// ce-specversion header means binary mode; otherwise a JSON object with a specversion is structured too. Header names count in any
+// case; values may be quoted and need not be encoded. It is an ErrInvalid if the message holds no CloudEvent of version 1.0 or 0.3, or
+// several, or has a header that only the server may write.
 func DecodeNATS(header map[string][]string, data []byte) (event.Event, error) {
 	if name := Forged(header); name != "" {
 		return event.Event{}, invalid("the message was stored with the header %q, which only NATS itself may write", clip(name))
@@ -124,8 +121,7 @@ func DecodeNATS(header map[string][]string, data []byte) (event.Event, error) {
 	return DecodeJSON(data)
 }
 
-// DecodeJSON returns a CloudEvent from the JSON format, which structured mode uses. It is an ErrInvalid if the text isn't one of
-// version 1.0 or 0.3.
+// DecodeJSON returns a CloudEvent from the JSON format. It is an ErrInvalid if the text isn't one of version 1.0 or 0.3.
 func DecodeJSON(data []byte) (event.Event, error) {
 	var e event.Event
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -137,8 +133,7 @@ func DecodeJSON(data []byte) (event.Event, error) {
 	return e, nil
 }
 
-// EncodeJSON returns the CloudEvent in the JSON format. It is an ErrInvalid if the event isn't a CloudEvent, or claims JSON data that
-// isn't JSON.
+// EncodeJSON returns the CloudEvent in the JSON format. It is an ErrInvalid if the event isn't one, or its JSON data isn't JSON.
 func EncodeJSON(e event.Event) ([]byte, error) {
 	if err := check(e); err != nil {
 		return nil, err
@@ -157,7 +152,7 @@ func decodeBinary(header map[string][]string, data []byte) (event.Event, error) 
 		if !strings.HasPrefix(lower, headerPrefix) || len(values) == 0 {
 			continue
 		}
-		// If a name is spelled twice, the binding's own spelling counts.
+		// The binding's own spelling counts.
 		if _, twice := attributes[lower]; !twice || name == lower {
 			attributes[lower] = percentDecode(values[0])
 		}
@@ -207,7 +202,6 @@ func decodeBinary(header map[string][]string, data []byte) (event.Event, error) 
 	return e, nil
 }
 
-// get returns the first value of a header, whatever the case of its name.
 func get(header map[string][]string, name string) string {
 	if values := header[name]; len(values) > 0 {
 		return values[0]
@@ -220,7 +214,6 @@ func get(header map[string][]string, name string) string {
 	return ""
 }
 
-// attribute returns the value of an attribute as canonical text.
 func attribute(value any) string {
 	if value == nil {
 		return ""
@@ -235,7 +228,6 @@ func attribute(value any) string {
 	return text
 }
 
-// percentEncode encodes an attribute for a header: space, quote, percent and all characters that are not printable ASCII.
 func percentEncode(s string) string {
 	var out strings.Builder
 	for i := range len(s) {
@@ -253,7 +245,7 @@ var (
 	encoded    = regex.New(`%[0-9A-Fa-f]{2}`)
 )
 
-// percentDecode is the inverse of percentEncode. It also takes values in double quotes and values that were never encoded.
+// percentDecode is the inverse of percentEncode; it also takes values that are quoted or were never encoded.
 func percentDecode(s string) string {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = quotedPair().ReplaceAllString(s[1:len(s)-1], "$1")

@@ -64,7 +64,7 @@ func TestEncodeNATS(t *testing.T) {
 	}
 }
 
-// A message stored with a header that only NATS may write is refused: its writer pretended to be the server.
+// A header that only NATS may write shows that the writer pretended to be the server.
 func TestForgedHeaders(t *testing.T) {
 	header, data, err := EncodeNATS(mustFailed(t, failure()))
 	if err != nil {
@@ -284,7 +284,6 @@ func FuzzPercentDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		plain := percentDecode(s)
 		if strings.HasPrefix(plain, `"`) && strings.HasSuffix(plain, `"`) && len(plain) > 1 {
-			// Encoded again, its quotes are encoded too, and it comes back as well.
 			plain = percentDecode(percentEncode(plain))
 		}
 		if again := percentDecode(percentEncode(plain)); again != plain {

@@ -52,7 +52,6 @@ func (r Result) Final() bool {
 // A Hold is the reason that a plan allowed by the policy is held back.
 type Hold string
 
-// The holds.
 const (
 	HeldByPause  Hold = "pause"  // a person has stopped all writes
 	HeldByFreeze Hold = "freeze" // the policy freezes this time
@@ -67,7 +66,6 @@ var Holds = []Hold{HeldByPause, HeldByFreeze, HeldByBudget, TakenBack}
 // says the same to people, in a sentence.
 type Reason string
 
-// The reasons.
 const (
 	ForTarget   Reason = "target" // another case writes to the same target
 	ForStep     Reason = "step"   // the step before the next one takes a while to act
@@ -103,7 +101,7 @@ func (a Approved) Text() say.Text {
 	return who
 }
 
-// inChat is the form in which an Approval names a chat as its origin.
+// inChat is how an Approval names a chat as its origin.
 var inChat = regex.New(`^(\S+) user (\S+), at the sink (\S+), by the click (\S+)$`)
 
 // FromChat returns an Approval's statement about the chat that it comes from.
@@ -117,7 +115,6 @@ func FromChat(chat string) say.Text {
 // An Impact is what the users of a Service notice while its syncs fail, judged by its address and the listeners of its load balancer.
 type Impact string
 
-// The impacts, the worst last.
 const (
 	Unchecked Impact = "unknown"         // whether traffic flows could not be determined
 	Frozen    Impact = "backends frozen" // each port has a running listener, with the backends of the last sync
@@ -126,7 +123,7 @@ const (
 	NeverUp   Impact = "no address"      // the Service has no address
 )
 
-// Impacts are all of them, the worst last.
+// Impacts are all impacts, the worst last.
 var Impacts = []Impact{Unchecked, Frozen, Partly, Down, NeverUp}
 
 // Text returns the impact as a sentence; empty for no impact.
@@ -149,7 +146,6 @@ func (i Impact) Text() say.Text {
 // A Phase is the stage of a record in its run.
 type Phase string
 
-// The phases, in order.
 const (
 	Intent  Phase = "intent"  // the plan is decided and about to be applied
 	Step    Phase = "step"    // step Next-1 has been applied; the plan goes on with step Next
@@ -160,7 +156,7 @@ const (
 //
 // A record is complete: the last one of a Service and class holds everything that a later run needs, without those before it.
 type Record struct {
-	// The parts, by the phases of a run. In JSON all their fields are at one level, in this order.
+	// In JSON all fields are at one level, in this order.
 	Origin
 	Run
 	Decision
@@ -279,20 +275,17 @@ func (r Record) Idle() bool {
 	return r.Phase == Settled && r.Result == Waiting && (len(r.Steps) == 0 || r.Held != "")
 }
 
-// Lasting reports whether the record is of a case that has asked after waiting in vain. It need not wait again as long as its failure
-// comes back.
+// Lasting reports whether the case has asked after waiting in vain. It need not wait again while its failure comes back.
 func (r Record) Lasting() bool {
 	return r.Phase == Settled && r.Result == Asked && !r.Since.IsZero()
 }
 
-// digits are the parts that may differ between sentences with the same meaning.
+// digits may differ between sentences with the same meaning.
 var digits = regex.New(`[0-9]+`)
 
-// SameEnd reports whether two records of a Service and class say the same of how their runs ended, except for numbers such as
-// durations and remaining amounts.
+// SameEnd reports whether two records of a Service and class say the same of how their runs ended, numbers aside.
 func (r Record) SameEnd(other Record) bool { return r.end() == other.end() }
 
-// end returns the text that SameEnd compares.
 func (r Record) end() string {
 	var all strings.Builder
 	steps := 0
@@ -347,6 +340,6 @@ type Timings struct {
 	Decide   time.Duration `json:"decide,omitempty"`
 	Apply    time.Duration `json:"apply,omitempty"`
 	Verify   time.Duration `json:"verify,omitempty"`
-	// Sync is how long the controller took from the write to its full sync, by the clock of the API server.
+	// Sync is from the write to the controller's full sync, by the API server's clock.
 	Sync time.Duration `json:"sync,omitempty"`
 }

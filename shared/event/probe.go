@@ -2,9 +2,9 @@ package event
 
 import "strings"
 
-// A probe is an Event about no failure: it takes the path of a failure of one class, from the API server to CASES, to show that the
-// path works. Package probe makes them. Anyone who may create Events can make one, but it has no effect: it must be about a Service of
-// this name, and a run ends on it before the class is asked.
+// A probe is an Event about no failure. It takes the path of a failure of one class, from the API server to CASES, to show that the
+// path works; package probe makes it. Anyone may make one without effect: it must be about a Service of this name, and its run ends
+// before the class is asked.
 const (
 	ProbeService   = "lbremedy-probe"
 	ProbeComponent = "lbremedy-probe"
@@ -16,7 +16,7 @@ const (
 // ProbeMessage returns the message of the probe of a class.
 func ProbeMessage(class string) string { return probeText + class }
 
-// Probed returns the class that an Event probes; empty for any other Event. service is the name of the Event's Service.
+// Probed returns the class that an Event about this Service probes; empty for any other Event.
 func Probed(in Input, service string) (class string) {
 	if in.Component != ProbeComponent || in.Reason != ProbeReason || service != ProbeService {
 		return ""
@@ -28,7 +28,7 @@ func Probed(in Input, service string) (class string) {
 	return class
 }
 
-// Probe reports whether the failure is a probe: nothing has failed.
+// Probe reports whether the failure is a probe.
 func (f Failure) Probe() bool { return f.Component == ProbeComponent }
 
 // Probe reports whether the record is of a probe that came through, which people need not see.

@@ -2,5 +2,5 @@
 
 package event
 
-// slowdown is how much slower code runs with the race detector, roughly.
+// slowdown is roughly how much slower code runs with the race detector.
 const slowdown = 20

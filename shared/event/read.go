@@ -28,7 +28,7 @@ const (
 
 type readsKey struct{}
 
-// WithReads returns a context whose reads of cluster and cloud are reported to tell, each once it is answered, from any goroutine.
+// WithReads returns a context whose reads of cluster and cloud are passed to tell once answered, from any goroutine.
 func WithReads(ctx context.Context, tell func(Read)) context.Context {
 	return context.WithValue(ctx, readsKey{}, tell)
 }
@@ -59,14 +59,14 @@ func (a *ReadList) End() []Read {
 	return a.all
 }
 
-// TellRead reports a read, made by NewRead, to the context's listener if it has one.
+// TellRead passes a read, made by NewRead, to the context's listener if it has one.
 func TellRead(ctx context.Context, action string, began time.Time, answer []byte, failed error) {
 	if tell, ok := ctx.Value(readsKey{}).(func(Read)); ok {
 		tell(NewRead(action, began, answer, failed))
 	}
 }
 
-// NewRead returns a read that has just been answered. The answer is a body in JSON, or text; its beginning is kept.
+// NewRead returns a read that has just been answered, with the beginning of its answer (JSON or text).
 func NewRead(action string, began time.Time, answer []byte, failed error) Read {
 	r := Read{Action: action, Answer: shorten(answer), Took: time.Since(began)}
 	if failed != nil {
@@ -94,7 +94,6 @@ func shorten(answer []byte) string {
 	return strings.ToValidUTF8(string(text[:min(len(text), mostAnswer)]), "") + " …"
 }
 
-// redactReads redacts the reads of the record, on a copy.
 func (r *Record) redactReads() {
 	r.Reads = slices.Clone(r.Reads[:min(len(r.Reads), MostReads)])
 	for i := range r.Reads {

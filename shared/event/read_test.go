@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A read is shortened and redacted, and only recorded for a listener.
 func TestReads(t *testing.T) {
 	event.TellRead(t.Context(), "get Service shop/web", time.Now(), nil, nil) // no listener
 	var got []event.Read

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// hidden replaces a secret. It has no byte that a secret could have, so redacting twice changes nothing.
+// hidden has no byte that a secret could have, so redacting twice changes nothing.
 const hidden = "***"
 
 // Redact returns the text without the secrets that the controller's errors can hold: signatures, keys and tokens of signed URLs,
-// headers and SDK dumps, in plain and percent-encoded form, access key IDs, bearer tokens, JSON web tokens, private keys, seeds of
-// NATS, passwords in URLs, addresses of chats' hooks and RAM's encoded diagnoses. The surrounding text stays readable. It takes time
-// linear in the length of the text, and redacting twice is the same as once.
+// headers and SDK dumps, in plain and percent-encoded form, access key IDs, bearer tokens, JSON web tokens, private keys, NATS seeds,
+// passwords in URLs, addresses of chats' hooks and RAM's encoded diagnoses. It takes linear time, and redacting twice is the same as
+// once.
 func Redact(s string) string { return redactFrom(s, 0) }
 
 // Addresses returns the addresses of a list of NATS URLs without user, password, token and query.
@@ -47,7 +47,6 @@ func Safe(err error) error {
 	return err
 }
 
-// A redacted error is another error without the secrets in its text.
 type redacted struct {
 	error
 	text string
@@ -56,14 +55,14 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.error }
 
-// redactFrom returns s[begin:] redacted. A secret that began before is recognised by its mark there.
+// redactFrom returns s[begin:] redacted, including a secret whose mark is before begin.
 func redactFrom(s string, begin int) string {
 	hits := secrets().find([]byte(s))
 	if len(hits) == 0 {
 		return s[begin:]
 	}
 	var out strings.Builder
-	done, told := 0, begin // position up to which the text is searched, and written
+	done, written := 0, begin // position up to which the text is searched, and written
 	for _, h := range hits {
 		if int(h.start) < done {
 			continue
@@ -75,14 +74,14 @@ func redactFrom(s string, begin int) string {
 		if done = to; done <= begin {
 			continue
 		}
-		out.WriteString(s[told:max(told, from)])
+		out.WriteString(s[written:max(written, from)])
 		out.WriteString(hidden)
-		told = done
+		written = done
 	}
-	if told == begin {
+	if written == begin {
 		return s[begin:]
 	}
-	out.WriteString(s[told:])
+	out.WriteString(s[written:])
 	return out.String()
 }
 
@@ -100,10 +99,10 @@ func Clip(s string, n int) string {
 	return s[:end] + mark
 }
 
-// mostQuoted is the longest part of an answer in an error.
+// mostQuoted is in bytes.
 const mostQuoted = 200
 
-// Quote returns the beginning of an answer for the end of an error, on one line and without secrets; empty for an empty answer.
+// Quote returns the beginning of an answer for the end of an error, on one line and without secrets; empty for none.
 func Quote(said []byte) string {
 	if text := Line(string(said), mostQuoted); text != "" {
 		return fmt.Sprintf(": %q", text)
@@ -111,13 +110,13 @@ func Quote(said []byte) string {
 	return ""
 }
 
-// Line returns a text as one line of at most n bytes, without secrets, including secrets across two lines.
+// Line returns a text as one line of at most n bytes, without secrets, even those across two lines.
 func Line(s string, n int) string {
 	return Clip(Redact(strings.Join(strings.Fields(strings.ToValidUTF8(Redact(s), "?")), " ")), n)
 }
 
-// Abridge returns Cut(Redact(s)) in bounded time, however long the text is, since the author of an Event chooses its length. Of a text
-// longer than any error it reads the beginning and the end. The result of Cut is the same unless they hold hardly more than secrets.
+// Abridge returns Cut(Redact(s)) in bounded time: of a text longer than any error it reads only both ends. The result is the same
+// unless they hold hardly more than secrets.
 func Abridge(s string) string {
 	if len(s) <= 2*window {
 		return Cut(Redact(s))
@@ -128,22 +127,20 @@ func Abridge(s string) string {
 }
 
 const (
-	// window is how much Abridge reads at either end. A secret that reaches into the visible end begins in it, unless it is longer
-	// than 24 KiB.
+	// window is how much Abridge reads at either end. A secret of at most 24 KiB that reaches into the visible end begins in it.
 	window = 4 * MaxMessage
-	// unsure is how much is hidden before a cut, since a secret that is cut in two may not be recognised: more than userinfo looks
-	// ahead.
+	// unsure is how much is hidden before a cut, where a secret cut in two may not be recognised; userinfo looks ahead less.
 	unsure = 1 << 10
 )
 
-// A secretMark is a text that announces a secret, in lower case. Its find returns the position of the secret that belongs to the mark
-// s[start:end], or two equal numbers if none exists.
+// A secretMark is a text in lower case that announces a secret. find returns the position of the secret that belongs to the mark
+// s[start:end], or two equal numbers.
 type secretMark struct {
 	text string
 	find func(s string, start, end int) (from, to int)
 }
 
-// secretMarks are tried at each position by length: the longest name that ends there comes first.
+// secretMarks are tried by length: the longest name that ends at a position comes first.
 var secretMarks = []secretMark{
 	{"accesskeyid", named}, {"access_key_id", named}, {"access-key-id", named}, {"accesskey-id", named},
 	{"accesskeysecret", named}, {"access_key_secret", named}, {"access-key-secret", named}, {"accesssecret", named},
@@ -176,15 +173,15 @@ var secrets = sync.OnceValue(func() *automaton {
 // named finds the value of a name that only a secret has: name=value, "name":"value", name: value, Name:[value], name%3Dvalue.
 func named(s string, start, end int) (from, to int) {
 	v := separator(s, end)
-	// The end of another word, such as an error code, is not taken for a name before a colon.
+	// Before a colon, the end of another word, such as an error code, does not count.
 	if v.sep == 0 || v.sep == ':' && !v.quoted && start > 0 && letter(s[start-1]) {
 		return 0, 0
 	}
 	return content(s, v)
 }
 
-// assigned finds the value of a name that prose uses too: only whole words, and only in name=value or "name":"value", or in name:
-// value if it begins a line, as in YAML, or if the value looks like nothing but a secret.
+// assigned finds the value of a name that prose uses too: only whole words, in name=value or "name":"value", or in name: value if it
+// begins a line, as in YAML, or if the value looks only like a secret.
 func assigned(s string, start, end int) (from, to int) {
 	if inWord(s, start) {
 		return 0, 0
@@ -201,7 +198,7 @@ func assigned(s string, start, end int) (from, to int) {
 	return from, to
 }
 
-// beginsLine reports whether the name that ends with s[i:] begins its line, apart from YAML's indentation.
+// beginsLine ignores YAML's indentation.
 func beginsLine(s string, i int) bool {
 	first := max(0, i-64)
 	for i > first && (letterOrDigit(s[i-1]) || s[i-1] == '_' || s[i-1] == '-') {
@@ -213,8 +210,7 @@ func beginsLine(s string, i int) bool {
 	return i == 0 || s[i-1] == '\n' || i > 1 && s[i-2:i] == `\n` // the latter in a log
 }
 
-// random reports whether a text looks like a key rather than a word or the name of an object: it has letters and digits, and, if it
-// has hyphens or similar characters, letters of both cases.
+// random reports whether a text looks like a key: it has letters and digits, and letters of both cases if it has hyphens or similar.
 func random(s string) bool {
 	var digit, upper, lower, other bool
 	for i := range len(s) {
@@ -240,7 +236,7 @@ func parameter(s string, start, end int) (from, to int) {
 	return 0, 0
 }
 
-// urlParameter finds the value of a name that marks a secret only in the query of a URL.
+// urlParameter finds the value of a name that marks a secret only in a URL's query.
 func urlParameter(s string, start, end int) (from, to int) {
 	before := s[max(0, start-5):start]
 	for _, mark := range [...]string{"?", "&", "%3f", "%26", "%253f", "%2526"} {
@@ -251,7 +247,7 @@ func urlParameter(s string, start, end int) (from, to int) {
 	return 0, 0
 }
 
-// seed finds a seed of NATS: two letters for its kind, and 56 digits in base 32.
+// seed finds a NATS seed: two letters for its kind, and 56 digits in base 32.
 func seed(s string, start, end int) (from, to int) {
 	const length = 58
 	if inWord(s, start) || len(s)-start < length {
@@ -272,14 +268,12 @@ func hook(s string, _, end int) (from, to int) {
 	return end, to
 }
 
-// An assignment is the text between a name and its value.
 type assignment struct {
 	sep    byte // '=' or ':'; '%' for an encoded '='; 0 for none
 	quoted bool // the name is quoted
 	end    int  // start of the value
 }
 
-// separator reads the assignment that starts at s[i:].
 func separator(s string, i int) assignment {
 	i, quote := skipQuote(s, i)
 	i = skipSpaces(s, i)
@@ -294,7 +288,6 @@ func separator(s string, i int) assignment {
 	return assignment{}
 }
 
-// content returns the start and end of the value after an assignment, without the quotes or bracket around it.
 func content(s string, v assignment) (from, to int) {
 	from, quote := skipQuote(s, v.end)
 	if quote == "" && strings.HasPrefix(s[from:], "[") {

@@ -108,7 +108,6 @@ func TestRedactIsBounded(t *testing.T) {
 	}
 }
 
-// Abridge gives the same result in the same time, however long a text is.
 func TestAbridge(t *testing.T) {
 	rows := corpus.Rows(t)
 	var long strings.Builder

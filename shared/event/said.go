@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// sentences calls f with each sentence of the record. The record's lists are copied first.
 func (r *Record) sentences(f func(*say.Text)) {
 	for _, t := range []*say.Text{&r.Finding, &r.Rule, &r.Decided, &r.Ask, &r.Note} {
 		f(t)

@@ -24,7 +24,6 @@ type scan struct {
 	best, second candidate
 }
 
-// A wrapper is the text with which the controller begins a message.
 type wrapper uint8
 
 const (
@@ -34,10 +33,9 @@ const (
 	wrapOwn                    // with a bracket, or in words that no other cloud uses
 )
 
-// A progress is the part of a text with gaps that was found.
+// A progress is the part found of a text with gaps.
 type progress struct{ next, start, end int32 }
 
-// widest is the largest number of bytes in a gap of a text.
 const widest = 200
 
 type candidate struct {
@@ -51,8 +49,7 @@ type candidate struct {
 
 var none = candidate{entry: -1}
 
-// order returns the region's rank: the controller's own findings come last, since the controller shows an API's error instead if it
-// has one.
+// order returns the region's rank. The controller's own findings come last: it shows an API's error instead if it has one.
 func (x candidate) order() int32 {
 	if x.region == 0 {
 		return 1 << 30
@@ -60,7 +57,6 @@ func (x candidate) order() int32 {
 	return x.region
 }
 
-// better reports whether a wins over b, and why b lost.
 func (s *scan) better(a, b candidate) (bool, string) {
 	switch {
 	case b.entry < 0 || a.entry < 0:
@@ -81,7 +77,6 @@ func (s *scan) better(a, b candidate) (bool, string) {
 	return a.start < b.start, "is no longer and comes later"
 }
 
-// offer takes a candidate into account.
 func (s *scan) offer(x candidate) {
 	class := func(y candidate) string { return s.c.entries[y.entry].class }
 	if wins, _ := s.better(x, s.best); wins {
@@ -126,7 +121,7 @@ func (s *scan) read(message string) {
 			s.enterError(h)
 		case markMessage:
 			s.message = s.message || s.wordAt(h.start)
-			// No other controller puts it directly behind the wrapper.
+			// No other controller puts this word directly behind the wrapper.
 			s.controller = s.controller || s.wrapped != wrapNone && h.start == s.body
 		case markResidue:
 			s.residue = s.residue || s.message
@@ -152,7 +147,7 @@ func (s *scan) read(message string) {
 	}
 }
 
-// unwrap handles the beginning of the message. Text before it, such as a pasted table or a log prefix, is ignored.
+// unwrap handles the beginning of the message. Text before it, such as a log prefix, is ignored.
 func (s *scan) unwrap(h hit) {
 	if s.wrapped != wrapNone || !s.wordAt(h.start) {
 		return
@@ -177,7 +172,6 @@ func (s *scan) unwrap(h hit) {
 	s.body = int32(len(s.text) - len(rest))
 }
 
-// continued handles the continuation by Kubernetes's own service controller after its wrapper.
 func (s *scan) continued(h hit) {
 	if s.wrapped == wrapOwn || h.start != s.body {
 		return
@@ -193,7 +187,6 @@ func (s *scan) continued(h hit) {
 	s.upstream = true
 }
 
-// enterError handles the beginning of an API call's error.
 func (s *scan) enterError(h hit) {
 	if !s.wordAt(h.start) {
 		return
@@ -204,7 +197,6 @@ func (s *scan) enterError(h hit) {
 	clear(s.gaps)
 }
 
-// found handles a text, or a part of one.
 func (s *scan) found(p *pattern, h hit) {
 	if p.gap >= 0 {
 		g := &s.gaps[p.gap]
@@ -227,7 +219,7 @@ func (s *scan) found(p *pattern, h hit) {
 	s.offer(candidate{entry: p.entry, region: s.region, start: h.start, late: s.residue})
 }
 
-// code handles the error code of a field "Code: X", "ErrorCode: X", "Code":"X" or Code="X".
+// code handles Code: X, ErrorCode: X, "Code":"X" and Code="X".
 func (s *scan) code(h hit) {
 	field := h.start
 	if bytes.HasSuffix(s.text[:field], []byte("error")) {
@@ -253,7 +245,7 @@ func (s *scan) code(h hit) {
 	}
 }
 
-// bare searches a code without a field, as the vendor's pages name failures: it is the whole message, or precedes the API's message.
+// bare handles a code without a field, as on the vendor's pages: it is the whole message, or precedes the API's message.
 func (s *scan) bare() {
 	code, _, _ := bytes.Cut(s.text[s.body:], []byte(" message:"))
 	code = bytes.TrimRight(code, " .…")
@@ -262,8 +254,8 @@ func (s *scan) bare() {
 	}
 }
 
-// broken searches a text that the end of the message truncates: at least 16 characters and 7 of 10 of it must be there, and no other
-// class's text may begin that way.
+// broken searches a text that the end of the message truncates: at least 16 characters and 7/10 of it must be there, and no text of
+// another class may begin that way.
 func (s *scan) broken() {
 	text := bytes.TrimRight(s.text, " .…")
 	state := s.c.find.state(text[max(0, len(text)-400):])
@@ -280,19 +272,17 @@ func (s *scan) broken() {
 	}
 }
 
-// ofKubernetes reports whether a folded address is one of the API of Kubernetes.
 func ofKubernetes(address []byte) bool {
 	return bytes.Contains(address, []byte("/api/v1/")) || bytes.Contains(address, []byte("/apis/"))
 }
 
-// callQuote begins the texts that only count behind an address of Alibaba Cloud.
+// callQuote begins texts that only count behind an address of Alibaba Cloud.
 const callQuote = `"`
 
-// metadata is the address of an Alibaba Cloud instance's metadata (ENDPOINT in pkg/provider/alibaba/base/metadata.go of the
-// controller).
+// metadata is the address of an instance's metadata (ENDPOINT in the controller's pkg/provider/alibaba/base/metadata.go).
 const metadata = "100.100.100.200"
 
-// endOfCall notes the start of a call's result behind the address s.text[host:s.skip], if that is one of Alibaba Cloud.
+// endOfCall notes the start of a call's result if the address s.text[host:s.skip] is Alibaba Cloud's.
 func (s *scan) endOfCall(host int32) {
 	end := host
 	for end < s.skip && (word(s.text[end]) || s.text[end] == '-' || s.text[end] == '.') {
@@ -311,7 +301,6 @@ func (s *scan) endOfCall(host int32) {
 	}
 }
 
-// endOfWord returns the end of an address that continues at s.text[i:].
 func (s *scan) endOfWord(i int32) int32 {
 	if n := bytes.IndexAny(s.text[i:], " \"'<>"); n >= 0 {
 		return i + int32(n)
@@ -319,7 +308,6 @@ func (s *scan) endOfWord(i int32) int32 {
 	return int32(len(s.text))
 }
 
-// endOfNested returns the end of the bracket that opens at s.text[i].
 func (s *scan) endOfNested(i int32) int32 {
 	open, shut, depth := s.text[i], s.text[i]+2, 0 // "[" and "]", "{" and "}"
 	for ; i < int32(len(s.text)); i++ {
@@ -335,12 +323,11 @@ func (s *scan) endOfNested(i int32) int32 {
 	return i
 }
 
-// wordAt reports whether s.text[i:] begins at the beginning of a word.
 func (s *scan) wordAt(i int32) bool {
 	return i == 0 || !word(s.text[i-1]) || !word(s.text[i])
 }
 
-// wordEnds reports whether a word ends at s.text[:i]: hyphens, and dots before a letter, continue a name.
+// wordEnds reports whether a word ends before i; hyphens, and dots before a letter, continue a name.
 func (s *scan) wordEnds(i int32) bool {
 	if int(i) == len(s.text) {
 		return true
@@ -354,5 +341,4 @@ func (s *scan) wordEnds(i int32) bool {
 	return !word(s.text[i])
 }
 
-// word reports whether a folded byte belongs to a word.
 func word(b byte) bool { return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b >= 0x80 }

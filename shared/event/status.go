@@ -17,7 +17,7 @@ const (
 	NeedsAction   Status = "needs-action"   // Asked, and a person must act
 	Rejected      Status = "rejected"       // Planned, and a person has rejected the plan
 	Recovered     Status = "recovered"      // Gone
-	NotOurs       Status = "foreign"        // Foreign
+	NotOurs       Status = "ignored"        // OutOfScope
 	Writing       Status = "writing"        // a run applies the plan
 	Erred         Status = "error"          // a run ended with an error and left no record
 )
@@ -28,7 +28,7 @@ var Statuses = []Status{
 	Status(Superseded), Status(Undone), NotOurs,
 }
 
-// Word returns the status for people; in their language it may be another word.
+// Word returns the status for people; translations may use another word.
 func (s Status) Word() say.Text { return say.Text{{Format: string(s)}} }
 
 // Status returns the state of the record's case.
@@ -61,16 +61,14 @@ func (s Status) Open() bool {
 	return true
 }
 
-// caseTime is the format of the time in the ID of a case: that of its first failure.
 const caseTime = "20060102T150405"
 
-// CaseID returns the ID of the case of an object with this UID whose first failure has this time.
+// CaseID returns the ID of an object's case by the time of its first failure.
 func CaseID(uid string, failed time.Time) string {
 	return uid[:min(len(uid), 8)] + "-" + failed.UTC().Format(caseTime)
 }
 
-// FirstFailure returns when the failure happened that opened the case. A case keeps its ID through pauses and retries, and the ID has
-// that time in whole seconds.
+// FirstFailure returns when the failure that opened the case happened. The case's ID keeps that time, in whole seconds, through pauses and retries.
 func (r Record) FirstFailure() time.Time {
 	first := r.EventTime
 	if first.IsZero() || !r.First.IsZero() && r.First.Before(first) {

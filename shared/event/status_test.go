@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Where a result's word says too little, people read another status.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	plan := event.Plan{Steps: []event.StepRecord{{Kind: "annotate"}}}
@@ -20,7 +19,7 @@ func TestStatus(t *testing.T) {
 		"needs-action":   {Run: settled(event.Asked), Plan: plan}, // the plan is unknown
 		"waiting":        {Run: settled(event.Waiting)},
 		"recovered":      {Run: settled(event.Gone)},
-		"foreign":        {Run: settled(event.OutOfScope)},
+		"ignored":        {Run: settled(event.OutOfScope)},
 		"writing":        {Run: event.Run{Phase: event.Step}},
 		"error":          {Outcome: event.Outcome{Error: "no"}},
 		"unknown":        {Run: event.Run{Phase: event.Settled}},
@@ -43,7 +42,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A case counts from the failure that opened it, whatever came after.
 func TestFirstFailure(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 15, 4, 5, 600, time.UTC)

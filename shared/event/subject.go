@@ -20,23 +20,21 @@ const (
 	keptRoot   = "lbremedy.snapshot"
 )
 
-// Subjects of whole streams.
 const (
 	FailedSubjects = failedRoot + ".>" // all failures
 	CaseSubjects   = caseRoot + ".>"   // all of CASES
 	KeptSubjects   = keptRoot + ".>"   // states of load balancers before a write
 )
 
-// FailedSubject returns the subject of the failures of one Service and class.
-// The arguments have passed ValidCluster, ValidClass and ValidUID.
+// FailedSubject returns the subject of one Service's failures of a class. The arguments must pass ValidCluster, ValidClass and ValidUID.
 func FailedSubject(cluster, class, uid string) string {
 	return failedRoot + "." + cluster + "." + class + "." + uid
 }
 
-// FailedOf returns the filter for the failures of a class in a cluster, of any Service. A cluster "*" is any.
+// FailedOf returns the filter for the failures of a class in a cluster; "*" is any cluster.
 func FailedOf(cluster, class string) string { return failedRoot + "." + cluster + "." + class + ".>" }
 
-// ParseFailedSubject splits a subject made by FailedSubject. It is an ErrInvalid for any other subject.
+// ParseFailedSubject splits a subject of FailedSubject. It is an ErrInvalid for any other.
 func ParseFailedSubject(subject string) (cluster, class, uid string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 5 || parts[0]+"."+parts[1] != failedRoot {
@@ -49,16 +47,15 @@ func ParseFailedSubject(subject string) (cluster, class, uid string, err error) 
 	return cluster, class, uid, nil
 }
 
-// CaseSubject returns the subject of the records of one Service and class. The arguments have passed ValidCluster, ValidUID and
-// ValidClass.
+// CaseSubject returns the subject of one Service's records of a class. The arguments must pass ValidCluster, ValidUID and ValidClass.
 func CaseSubject(cluster, uid, class string) string {
 	return caseRoot + "." + cluster + "." + uid + "." + class
 }
 
-// DoctorPrefix begins the classes of the doctor's findings in CASES; the ID of the check follows.
+// DoctorPrefix begins the classes of the doctor's findings in CASES, before the check's ID.
 const DoctorPrefix = "doctor-"
 
-// DoctorLock begins the name of the lock of scheduled runs; the cluster's ID follows.
+// DoctorLock begins the lock of scheduled runs, before the cluster's ID.
 const DoctorLock = "doctor."
 
 // DoctorKey returns the key that holds when the last scheduled run of a cluster ended well.
@@ -67,13 +64,13 @@ func DoctorKey(cluster string) string { return "doctor." + cluster }
 // CaseFilter returns the filter for the records of one Service, over all classes.
 func CaseFilter(cluster, uid string) string { return caseRoot + "." + cluster + "." + uid + ".>" }
 
-// KeptSubject returns the subject of snapshots: the states of one Service's load balancers before writes of one class. CaseFilter does
-// not match it, so snapshots lock nobody out. The arguments have passed ValidCluster, ValidUID and ValidClass.
+// KeptSubject returns the subject of the states of one Service's load balancers before writes of a class. CaseFilter does not match
+// it, so snapshots lock nobody out. The arguments must pass ValidCluster, ValidUID and ValidClass.
 func KeptSubject(cluster, uid, class string) string {
 	return keptRoot + "." + cluster + "." + uid + "." + class
 }
 
-// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's. IDs are tokens of subjects and are checked before use.
+// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's: a token of subjects.
 func ValidCluster(id string) error {
 	if id == "" {
 		return invalid("the cluster ID is empty")
@@ -96,8 +93,7 @@ func ValidClass(id string) error {
 	return nil
 }
 
-// ValidUID reports, as an ErrInvalid, why a text can't be the UID of a Service.
-// The API server accepts any text as the UID of an event's object.
+// ValidUID reports, as an ErrInvalid, why a text can't be a Service's UID. The API server accepts any text in an Event.
 func ValidUID(uid string) error {
 	if uid == "" {
 		return invalid("the Service has no UID")
@@ -116,7 +112,6 @@ func ValidUID(uid string) error {
 	return nil
 }
 
-// invalid returns an ErrInvalid with what is wrong.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
@@ -125,7 +120,6 @@ func alnum(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// clip shortens a text from outside for use in an error.
 func clip(s string) string { return Clip(s, 80) }
 
 // CountKey returns the key under which the exporter stores how many LoadBalancer Services a cluster has.
@@ -134,5 +128,5 @@ func CountKey(cluster string) string { return "services." + cluster }
 // ProgressKey returns the key of the resource version up to which a cluster's events are stored.
 func ProgressKey(cluster string) string { return "progress." + cluster }
 
-// PageKey returns the key under which an exporter of a cluster stores what it has met. Each part may be "*" in a filter.
+// PageKey returns the key of what a cluster's exporter has met. Parts may be "*" in a filter.
 func PageKey(cluster, exporter string) string { return "ledger." + cluster + "." + exporter }

@@ -17,9 +17,8 @@ func TraceParent(e event.Event) string {
 	return ""
 }
 
-// TraceOf returns the W3C trace context of a failure, given its cluster and the ID of its CloudEvent; it is the same for every caller.
-// All occurrences of one Kubernetes Event belong to one trace, each with its own span: a controller that fails again increments the
-// count of the same Event, and the response to that is one story.
+// TraceOf returns the W3C trace context of a failure by its cluster and the ID of its CloudEvent. All occurrences of one Kubernetes
+// Event belong to one trace, each with its own span: the controller increments the count of the same Event.
 func TraceOf(cluster, id string) string {
 	uid, _, _ := strings.Cut(id, ".")
 	source := "/clusters/" + cluster + " "
@@ -27,7 +26,7 @@ func TraceOf(cluster, id string) string {
 	return "00-" + hex.EncodeToString(trace[:16]) + "-" + hex.EncodeToString(span[:8]) + "-01"
 }
 
-// TraceID returns the trace that a W3C trace context names, as 32 hex digits; empty if the context is malformed.
+// TraceID returns the trace in a W3C trace context, as 32 hex digits; empty if malformed.
 func TraceID(parent string) string {
 	if !validTrace(parent) {
 		return ""
@@ -35,7 +34,6 @@ func TraceID(parent string) string {
 	return parent[3:35]
 }
 
-// setTrace sets the W3C trace context of an event to parent, or to otherwise if parent is malformed.
 func setTrace(e *event.Event, parent, otherwise string) {
 	if !validTrace(parent) {
 		parent = otherwise
@@ -57,7 +55,6 @@ func validTrace(s string) bool {
 	return parts[0] != "ff" && strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
 }
 
-// recorded returns when an event was made by its own statement; zero if that can't be read.
 func recorded(e event.Event) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, extension(e, ExtRecorded))
 	if err != nil {

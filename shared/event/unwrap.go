@@ -2,12 +2,11 @@ package event
 
 import "encoding/json"
 
-// wraps are the keys under which tools keep a Kubernetes Event, as an object or as text: searches, EventBridge, kube-eventer's sinks
-// for SLS, Kafka and EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
+// wraps are the keys under which tools keep a Kubernetes Event: searches, EventBridge, kube-eventer's sinks for SLS, Kafka and
+// EventBridge (its v1.2.7), eventrouter, OpenTelemetry's collector.
 var wraps = []string{"eventId", "_source", "EventValue", "event", "object", "body", "data"}
 
-// Unwrap returns the Kubernetes Event in a JSON value that is one, or contains one as an object or as text; nil if none is found
-// within five levels.
+// Unwrap returns the Kubernetes Event in a JSON value, at most five levels deep, as an object or as text; nil if none is found.
 func Unwrap(data []byte) json.RawMessage { return unwrap(data, 5) }
 
 func unwrap(data []byte, levels int) json.RawMessage {

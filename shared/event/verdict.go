@@ -34,11 +34,10 @@ func (s *scan) verdict(in Input) Match {
 	return m
 }
 
-// tellingLength is the least length of a text that alone proves a message to be from Alibaba Cloud's controller. A shorter text, such
-// as "NOCARD", can be anybody's.
+// tellingLength is the least length of a text that alone proves a message to be Alibaba Cloud's controller's; "NOCARD" does not.
 const tellingLength = 12
 
-// telling reports whether a folded text proves that. The name of its field does not count.
+// telling ignores the name of the text's field.
 func telling(text string) bool { return len(strings.TrimPrefix(text, "message:")) >= tellingLength }
 
 // notOurs returns why the message is not the controller's; empty if it is.
@@ -62,7 +61,7 @@ func (s *scan) notOurs(in Input) string {
 	return ""
 }
 
-// noFailure returns why a message without any known text or code is not about a failed sync; empty if it is.
+// noFailure returns why a message without a known text or code is not about a failed sync; empty if it is.
 func (s *scan) noFailure(in Input) string {
 	if in.Reason == "" && s.wrapped == wrapNone && !s.controller && !s.api {
 		return "Nothing shows that the message tells of a failed sync of a load balancer."
@@ -70,16 +69,15 @@ func (s *scan) noFailure(in Input) string {
 	return ""
 }
 
-// ownWording reports whether the message begins like the controller's own under the reason that it shares with the kubelet.
+// ownWording reports whether the message begins like the controller's own; its reason is the kubelet's too.
 func (s *scan) ownWording() bool {
 	return s.wrapped == wrapOwn && s.begin == start(s.text) && bytes.HasPrefix(s.text[s.begin:], []byte("fail to "))
 }
 
-// first reports whether the message begins like an error of the SDK of v1.9.3, with or without a following text.
+// first reports whether the message begins like an error of the SDK of v1.9.3.
 func (s *scan) first() bool { return bytes.HasPrefix(s.text[s.body:], []byte("aliyun api error")) }
 
-// atStart reports whether the winner is at the beginning of the message, as in an error copied from a page: nothing but the words of
-// such a message is known.
+// atStart reports whether the winner begins the message, as in an error copied from a page.
 func (s *scan) atStart() bool {
 	said := s.text[s.body:max(s.body, s.best.start)]
 	for _, lead := range leads {
@@ -87,15 +85,14 @@ func (s *scan) atStart() bool {
 			return true
 		}
 	}
-	// The pages put the bare code before the API's message.
+	// The pages put the bare code first.
 	if code, after, ok := bytes.Cut(said, []byte(" message:")); ok && !bytes.Contains(code, []byte(" ")) {
 		said = after
 	}
-	// A line of a log begins with the time and continues with its own words.
+	// A line of a log begins with the time.
 	return len(said) <= 80 && !bytes.ContainsAny(said, ":;") && !(len(said) > 0 && said[0] >= '0' && said[0] <= '9')
 }
 
-// leads are the beginnings of an API's error, folded.
 var leads = []string{
 	"message:", "code:", "errorcode:", "status code:", "aliyun api error", "[sdkerror]", "sdkerror:", "sdk.servererror", "sdk.clienterror", "[sdk.",
 }

@@ -12,7 +12,6 @@ const (
 	KindCluster = "cluster" // concerns no single object: its name is the cluster's ID
 )
 
-// Components of the Alibaba Cloud controller.
 const (
 	componentCLB    = "service-controller" // also the name of other clouds' controllers
 	componentNLB    = "nlb-controller"
@@ -21,18 +20,17 @@ const (
 )
 
 // Precheck is the name of the Event with the result of the controller's check before an upgrade, and the reason of a failure read from
-// it. The Event is in kube-system, is about a Pod that need not exist, and has no component; its own reason is the state of the check
+// it. The Event is in kube-system, is about a Pod that need not exist, and has no component; its own reason is the check's state
 // (pkg/provider/dryrun/event.go).
 const Precheck = "CloudControllerManagerPrecheckResult"
 
-// PrecheckClass is the class of such a failure, if the table has it.
+// PrecheckClass is the class of such a failure.
 const PrecheckClass = "precheck-failed"
 
-// RouteObject is the object's name in SyncRouteFailed Events, which have no namespace and UID
-// (pkg/controller/route/route_controller.go).
+// RouteObject names the object of SyncRouteFailed Events, which have no namespace and UID (pkg/controller/route/route_controller.go).
 const RouteObject = "route-controller"
 
-// A Warning is a reason under which the controller writes Warning Events, or did in an earlier release.
+// A Warning is a reason under which some release of the controller writes Warning Events.
 type Warning struct {
 	Reason     string
 	Kind       string   // of the object: KindNode, KindCluster; empty: a Service
@@ -42,9 +40,9 @@ type Warning struct {
 	Means      string   // as a sentence
 }
 
-// Warnings are all warnings. The exporter, "lbremedy classify" and the page functions/README.md use this list: the constants of
-// pkg/controller/helper/event.go of v2.14.0, with the two reasons that pkg/controller/route and pkg/controller/service/clbv1 spell
-// out, and those of releases before v2.0.1.
+// Warnings are all warnings; the exporter, "lbremedy classify" and functions/README.md use them. They are the constants of
+// pkg/controller/helper/event.go of v2.14.0, the two reasons spelled out in pkg/controller/route and pkg/controller/service/clbv1, and
+// those of releases before v2.0.1.
 var Warnings = []Warning{
 	{Reason: "SyncLoadBalancerFailed", Failure: true, Means: "The sync of a Service has failed."},
 	{Reason: "CleanLoadBalancerFailed", Failure: true, Means: "The load balancer of a Service that is deleted could not be removed."},
@@ -89,7 +87,7 @@ func warningOf(reason string) (w Warning, known bool) {
 	return Warnings[i], true
 }
 
-// warningIn returns the warning of a message without a reason, by its beginning. The zero value means a Service.
+// warningIn returns the warning of a message without a reason, by its beginning; the zero Warning means a Service.
 func warningIn(message string) Warning {
 	said := strings.ToLower(strings.TrimSpace(message[:min(len(message), 256)]))
 	for _, w := range Warnings {
@@ -100,7 +98,6 @@ func warningIn(message string) Warning {
 	return Warning{}
 }
 
-// writes reports whether Events of this component can be the warning.
 func (w Warning) writes(component string) bool {
 	if w.Kind == "" {
 		return Controller(component)
@@ -108,12 +105,12 @@ func (w Warning) writes(component string) bool {
 	return slices.Contains(w.Components, component)
 }
 
-// Writes reports whether a component of the controller writes Warnings about objects of this kind, empty for Services.
+// Writes reports whether a component of the controller writes Warnings about objects of this kind; empty for Services.
 func Writes(component, kind string) bool {
 	return slices.ContainsFunc(Warnings, func(w Warning) bool { return w.Kind == kind && w.writes(component) })
 }
 
-// FailureOf returns the kind of object whose failures Events with this reason report, empty for a Service; false if they report none.
+// FailureOf returns the kind of object, empty for a Service, whose failures Events with this reason report, if any.
 func FailureOf(reason string) (kind string, ok bool) {
 	w, _ := warningOf(reason)
 	return w.Kind, w.Failure
@@ -125,11 +122,10 @@ func Watched(reason string) bool {
 	return ok && kind == ""
 }
 
-// Controller reports whether Events of this component come from the controller that syncs Services.
+// Controller reports whether this component is the controller that syncs Services.
 func Controller(component string) bool { return component == componentCLB || component == componentNLB }
 
-// FailedPrecheck reports whether the result of a check before an upgrade, as JSON, holds an item that did not pass. An unreadable
-// result has not passed either.
+// FailedPrecheck reports whether a result of a check before an upgrade, as JSON, is unreadable or holds an item that did not pass.
 func FailedPrecheck(message string) bool {
 	var result struct {
 		State        string

@@ -1,7 +1,8 @@
-// Package grant names the permissions that lbremedy can hold: RAM actions on Alibaba Cloud and verbs on Kubernetes resources.
+// Package grant names the permissions that lbremedy can hold: RAM actions on Alibaba Cloud and verbs on Kubernetes resources. Begin
+// with Grant; names.go has the list.
 //
-// A grant is named only by the class or step that needs it. RAM policies and RBAC roles are generated from those declarations, and the
-// simulators refuse everything else. The package imports no other package of lbremedy. Begin with Grant; the list is in names.go.
+// Only the class or step that needs a grant names it. RAM policies and RBAC roles are generated from those declarations, and the
+// simulators refuse everything else. The package imports no other package of lbremedy.
 package grant
 
 import (

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A set has each grant once, in one order, whatever the order of the lists.
 func TestSet(t *testing.T) {
 	got := Set([]Grant{TagSLB, GetServices, DescribeVSwitches}, nil, []Grant{ListEndpointSlices, TagSLB, GetServices})
 	want := []Grant{GetServices, ListEndpointSlices, TagSLB, DescribeVSwitches}
@@ -38,7 +37,6 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// Parse reads back every permission of lbremedy as it was written, and refuses any other text.
 func TestParse(t *testing.T) {
 	for _, g := range []Grant{TagSLB, DescribeVSwitches, GetServices, ListEndpointSlices, PatchServicesStatus} {
 		if got, err := Parse(g.String()); err != nil || got != g {

@@ -1,19 +1,18 @@
-// Package guard defines which edits of a Service the guard stops. infra/gen makes a ValidatingAdmissionPolicy of these rules. Begin with
-// Rules and Conditions.
+// Package guard defines which edits of a Service the guard stops. infra/gen makes a ValidatingAdmissionPolicy of these rules. Begin
+// with Rules and Conditions.
 //
-// A rule sees the Service before and after the edit, and neither the load balancer nor the version of the controller. It recognizes the
-// controller's Services by what the controller leaves on them: a finalizer, the label of the load balancer, and the address.
+// A rule sees the Service before and after the edit, and neither the load balancer nor the version of the controller. It recognizes
+// the controller's Services by the finalizer, the load balancer's label and the address.
 //
-// The guard must never block the controller, whose user is kube-system/cloud-controller-manager in the cluster and another one where ACK
-// runs it. So no rule asks whether the user is the controller. It writes labels and address through services/status, which the policy does
-// not check, and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
+// The guard must never block the controller. No rule asks for its user, which is kube-system/cloud-controller-manager in the cluster
+// and another where ACK runs it. The controller writes labels and address through services/status, which the policy does not check,
+// and removes them before the finalizer (pkg/controller/service/clbv1/service_controller.go, nlbv2/nlb_controller.go and
 // pkg/controller/helper/finalizer.go, v2.1.0 to v2.14.0).
 //
-// A rule cannot see ACK's own deletion protection of Services: UpdateResourcesDeleteProtection needs the component for security policies,
-// whose constraint ACKServicesDeleteProtection lists names of Services in a separate object
+// A rule cannot see ACK's own deletion protection of Services: the constraint ACKServicesDeleteProtection of the component for
+// security policies lists names in a separate object, and the component refuses the deletion itself
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection,
-// https://www.alibabacloud.com/help/doc-detail/359819.html). That component refuses the deletion itself. The constraint
-// ACKResourceDeletionProtection uses a label, which a rule can see.
+// https://www.alibabacloud.com/help/doc-detail/359819.html). ACKResourceDeletionProtection uses a label, which a rule can see.
 package guard
 
 import (
@@ -27,11 +26,11 @@ import (
 const (
 	// Policy is the name of the ValidatingAdmissionPolicy and of its binding.
 	Policy = "lbremedy-guard"
-	// Allow is the annotation of a Service that lifts the guard from it. Its value says why.
+	// Allow is the annotation of a Service that lifts the guard from it and says why.
 	Allow = "lbremedy.io/allow-edit"
-	// Protect is the label in the example of ACK's policy library for protection from deletion.
+	// Protect is the label for protection from deletion in the example of ACK's policy library.
 	Protect = "policy.alibabacloud.com/delete-protection"
-	// Patterns stands for the namespaces of doctor.protect in the generated policy. The chart inserts them as regular expressions.
+	// Patterns is where the chart inserts the namespaces of doctor.protect, as regular expressions, into the generated policy.
 	Patterns = "lbremedy_protect"
 	longest  = 256 // characters of the reason
 )
@@ -44,13 +43,12 @@ func Reason(value string) bool {
 
 // A Rule is one kind of edit that the guard stops.
 type Rule struct {
-	Edit    say.Text // description of the edit
+	Edit    say.Text
 	Stops   string   // CEL expression, true for such an edit
 	Effect  say.Text // what the edit would cause
 	Instead say.Text // what to do instead
 }
 
-// allowed ends each message.
 var allowed = say.F("To do this all the same, say why in the annotation %s.", Allow)
 
 // Message returns the text that is shown to whoever makes the edit.
@@ -59,8 +57,8 @@ func (r Rule) Message() say.Text { return r.Effect.Then(r.Instead).Then(allowed)
 // A Variable is a named part of the rules.
 type Variable struct{ Name, Expression string }
 
-// Conditions returns what must hold for the guard to check an edit: the controller manages the Service, no annotation lifts the guard, and
-// lbremedy does not make the edit itself, which its own admission policy limits to what its classes declare.
+// Conditions returns what must hold for the guard to check an edit: the controller manages the Service, no annotation lifts the guard,
+// and the edit is not lbremedy's own, which its own admission policy limits to what its classes declare.
 func Conditions() []Variable {
 	return []Variable{
 		{"served", `oldObject.metadata.?finalizers.orValue([]).exists(f, f.startsWith('service.k8s.alibaba/'))`},
@@ -79,7 +77,7 @@ func Variables() []Variable {
 		{"finalizers", `oldObject.metadata.?finalizers.orValue([]).filter(f, f.startsWith('service.k8s.alibaba/'))`},
 		{"kept", `variables.update ? object.metadata.?finalizers.orValue([]) : []`},
 		{"balancer", fmt.Sprintf(`oldObject.metadata.?labels[?'%s'].orValue('')`, ccm.BalancerLabel)},
-		// The controller has a load balancer for the Service, according to its label or address.
+		// A label or an address shows that the controller has a load balancer.
 		{"balanced", `variables.balancer != '' || oldObject.?status.?loadBalancer.?ingress.orValue([]).size() > 0`},
 		{"deleting", `has(oldObject.metadata.deletionTimestamp)`},
 		{"live", `variables.update && variables.balanced && !variables.deleting && oldObject.spec.type == 'LoadBalancer'`},
@@ -87,13 +85,12 @@ func Variables() []Variable {
 		{"id", value("was", ccm.BalancerID, "")},
 		{"next", value("now", ccm.BalancerID, "")},
 		{"patterns", Patterns},
-		// The deletion of a namespace and the garbage collector must not be blocked halfway.
+		// Deletions by the namespace or the garbage collector must not be blocked halfway.
 		{"swept", `has(namespaceObject.metadata.deletionTimestamp) || request.userInfo.username in ['system:kube-controller-manager',` +
 			` 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:serviceaccount:kube-system:namespace-controller']`},
 	}
 }
 
-// value returns the expression for the value of one of the controller's annotations, under either prefix.
 func value(in, short, missing string) string {
 	return fmt.Sprintf(`variables.%s[?'%s'].or(variables.%s[?'%s']).orValue('%s')`, in, ccm.Prefix+short, in, ccm.LegacyPrefix+short, missing)
 }

@@ -29,9 +29,9 @@ const (
 
 	mostHeader = 512 // bytes of the encoded header of a call, which is read before the signature is verified
 
-	// A hand accepts a call until its expiry, and refuses one that expires later than this by the hand's own clock.
+	// A hand refuses a call that expires later than this by its own clock.
 	farthest = 30 * time.Second
-	// Calls of the engine expire after this: a hand whose clock is 5 s behind still accepts them.
+	// The engine's calls expire after this: a hand whose clock is 5 s behind still accepts them.
 	callLife = 25 * time.Second
 )
 
@@ -65,7 +65,7 @@ func (k Key) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// Public returns the public half as text: the 32 bytes in Base64 for URLs. It is also the key's ID.
+// Public returns the public half, 32 bytes in Base64 for URLs, which is also the key's ID.
 func (k Key) Public() string {
 	return base64.RawURLEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
@@ -73,8 +73,7 @@ func (k Key) Public() string {
 // PublicKeys are the keys that a hand accepts, by their text.
 type PublicKeys map[string]ed25519.PublicKey
 
-// ParsePublicKeys reads public keys separated by commas or white space. To replace a key, use several: add the new one to all hands,
-// let the engine sign with it, remove the old one.
+// ParsePublicKeys reads public keys separated by commas or white space. To replace a key, add the new one to all hands before the engine signs with it.
 func ParsePublicKeys(text string) (PublicKeys, error) {
 	keys := PublicKeys{}
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r' }) {
@@ -90,7 +89,6 @@ func ParsePublicKeys(text string) (PublicKeys, error) {
 	return keys, nil
 }
 
-// A call is the CloudEvent that carries a LookRequest or an Order.
 type call struct {
 	Spec     string          `json:"specversion"`
 	Media    string          `json:"datacontenttype"`
@@ -104,7 +102,7 @@ type call struct {
 	Data     json.RawMessage `json:"data"`
 }
 
-// frame is the header of a JWS (RFC 7515, section 4). Any other field could change what the signature means.
+// frame is the header of a JWS (RFC 7515, section 4). Other fields could change what the signature means.
 type frame struct {
 	Alg string `json:"alg"`
 	Kid string `json:"kid"`
@@ -117,10 +115,8 @@ const (
 	specified = "1.0" // version of CloudEvents
 )
 
-// part is the encoding of the parts of a JWS.
 var part = base64.RawURLEncoding.Strict()
 
-// seal returns a call in its signed form.
 func (k Key) seal(c call, data any) ([]byte, error) {
 	var err error
 	c.Spec, c.Media, c.Made, c.Expires = specified, "application/json", c.Made.UTC(), c.Expires.UTC()
@@ -142,7 +138,7 @@ func (k Key) seal(c call, data any) ([]byte, error) {
 	return sealed, nil
 }
 
-// unseal returns the content of a call that one of the keys has signed. It uses nothing of the payload before that.
+// unseal returns the content of a call that one of the keys has signed, and uses nothing of the payload before that.
 func (keys PublicKeys) unseal(sealed []byte) (c call, err error) {
 	if len(sealed) > MaxCall {
 		return c, fmt.Errorf("the call has more than %d bytes: %w", MaxCall, ErrInvalid)

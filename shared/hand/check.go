@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Limits of an answer.
 const (
 	mostSteps   = 16
 	mostClaims  = 8
@@ -27,10 +26,9 @@ const (
 	mostPatience = 72 * time.Hour
 )
 
-// claimKey matches the keys of places that a plan may claim: a free address of a vSwitch, and the eviction of a Pod.
+// claimKey matches what a plan may claim: a free address of a vSwitch, and the eviction of a Pod.
 var claimKey = regexp.MustCompile(`^(vswitch|evict)\.[A-Za-z0-9._-]{1,300}$`)
 
-// checkLook reads the answer to a look and returns why it must not be used.
 func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) error {
 	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to a look: %w", ErrInvalid)
@@ -58,7 +56,6 @@ func (r *Remote) checkLook(q LookRequest, data json.RawMessage, a *LookAnswer) e
 	return r.checkPlan(a.Plan)
 }
 
-// texts returns why texts that are arguments, or sentences, may not reach a person.
 func (r *Remote) texts(arguments []string, sentences ...say.Text) error {
 	for _, text := range arguments {
 		if err := argument(text); err != nil {
@@ -116,7 +113,6 @@ func (r *Remote) checkPlan(p *Plan) error {
 	return nil
 }
 
-// checkApply reads the answer to an order and returns why it must not be used.
 func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error {
 	if err := event.DecodeStrict(data, a); err != nil {
 		return fmt.Errorf("the answer of the function is not that to an order: %w", ErrInvalid)
@@ -148,12 +144,10 @@ func (r *Remote) checkApply(o Order, data json.RawMessage, a *ApplyAnswer) error
 	return nil
 }
 
-// wrong returns an ErrInvalid about the answer of a function.
 func wrong(format string, args ...any) error {
 	return fmt.Errorf("the answer of the function is refused: "+format+": %w", append(args, ErrInvalid)...)
 }
 
-// oneLine returns the loggable form of a text that is not a sentence.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || hidden(r) {

@@ -18,7 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Recorded case is a Service of a failure and a class's expected result.
+// A Recorded case is the Service of a failure and a class's expected result.
 type Recorded struct {
 	Name    string          `json:"name"`
 	Message string          `json:"message,omitempty"` // of the failure
@@ -26,7 +26,7 @@ type Recorded struct {
 	Want    Wanted          `json:"want"`
 }
 
-// Wanted is the result of a class: sentences as a person reads them, in English.
+// Wanted is the result of a class, with sentences in English.
 type Wanted struct {
 	Verdict remedy.Verdict `json:"verdict"`
 	Finding string         `json:"finding,omitempty"`
@@ -88,7 +88,6 @@ type conformance struct {
 	cluster string
 }
 
-// none returns the About of a call that reads nothing.
 func (c conformance) none() About {
 	s := &corev1.Service{}
 	s.UID = "none"
@@ -97,7 +96,6 @@ func (c conformance) none() About {
 	}}
 }
 
-// sealed returns a signed call that reads nothing, with a change.
 func (c conformance) sealed(key Key, change func(*call)) []byte {
 	now := c.now()
 	h := call{
@@ -111,7 +109,6 @@ func (c conformance) sealed(key Key, change func(*call)) []byte {
 	return sealed
 }
 
-// refused checks that the hand rejects a call for this reason.
 func (c conformance) refused(ctx context.Context, sealed []byte, kind error) error {
 	body, err := c.Send(ctx, sealed)
 	if err != nil {
@@ -129,7 +126,6 @@ func (c conformance) refused(ctx context.Context, sealed []byte, kind error) err
 	return nil
 }
 
-// undeclared checks that the hand refuses a dry-run order whose step its class does not declare.
 func (c conformance) undeclared(ctx context.Context) error {
 	now := c.now()
 	o := Order{About: c.none(), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
@@ -144,7 +140,6 @@ func (c conformance) undeclared(ctx context.Context) error {
 	return nil
 }
 
-// finds checks that the hand answers a recorded case as recorded, and reports its steps as still to be made.
 func (c conformance) finds(ctx context.Context, one Recorded) error {
 	if one.Service == nil || one.Service.Name == "" || one.Service.Namespace == "" {
 		return errors.New("the record has no Service with a namespace and a name")
@@ -176,7 +171,6 @@ func (c conformance) finds(ctx context.Context, one Recorded) error {
 	return err
 }
 
-// canonical returns w as JSON in which the order of keys does not matter.
 func canonical(w Wanted) string {
 	var v any
 	text, err := json.Marshal(w)

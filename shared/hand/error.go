@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The kinds of errors, for errors.Is. An error is of at most one kind.
+// The kinds of errors, for errors.Is. An error has at most one.
 var (
 	ErrDenied      = errors.New("denied")      // the class has no permission in the cluster or the cloud
 	ErrThrottled   = errors.New("throttled")   // too many calls
@@ -28,7 +28,7 @@ var (
 	ErrInvalid     = errors.New("invalid")     // it will never be accepted
 )
 
-// kinds are the kinds, each with its errors. The first match counts.
+// kinds are tried in this order.
 var kinds = []struct {
 	kind error
 	of   []error
@@ -73,7 +73,6 @@ func kindOf(text string) error {
 // Unwrap returns the cause; nil if the error was read from JSON.
 func (e *Error) Unwrap() error { return e.cause }
 
-// problem returns an error as an Error; nil for nil.
 func problem(err error) error {
 	if err == nil {
 		return nil
@@ -93,7 +92,7 @@ func Late(err error) bool {
 	return ok && p.Late
 }
 
-// Caught returns the error of a class's code. It turns a panic into an error, which must not affect other classes, and logs the stack.
+// Caught returns the error of a class's code. A panic becomes an error, since it must not affect other classes, and its stack is logged.
 func Caught(class string, log *slog.Logger, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

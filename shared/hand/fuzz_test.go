@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// FuzzReadSnapshot reads anything as a snapshot, packed and not.
 func FuzzReadSnapshot(f *testing.F) {
 	for _, s := range []string{`{"case":"c","balancers":[{"id":"lb-1","clb":{"ID":"lb-1"}}]}`, `{"case":"c","balancers":[{`, "null", "", "\x1f\x8b\x08"} {
 		f.Add([]byte(s))

@@ -1,14 +1,12 @@
 // Package hand acts for one class with the class's rights: it reads the cluster and the cloud, runs the class's code, and makes one
-// step. The engine decides when to look, whether to apply a plan, and which step is next.
+// step. The engine decides when to look, whether to apply a plan, and which step is next. Begin with Hand and the types below it.
 //
-// A Local hand is in the engine's own process. A Remote hand is a function: its calls are signed (call.go), a Served hand on the other
-// side answers them, and every answer is checked before use (check.go). A hand keeps no state between two calls and takes the time of
-// a case from the call. Package route posts calls; package serve is the program of a function.
+// A Local hand is in the engine's process. A Remote hand is a function: its calls are signed (call.go), a Served hand on the other
+// side answers them, and every answer is checked before use (check.go). A hand keeps no state between two calls and takes a case's
+// time from the call. Package route posts calls; package serve is the program of a function.
 //
-// A call carries the Service as the engine last read it. A write only succeeds on the version in the call. Steps cross the wire as the
-// class declares them, for an undo too: the hand works out the undo, and refuses steps that its class does not declare.
-//
-// Begin with Hand and the types below it.
+// A call carries the Service as the engine last read it, and a write only succeeds on that version. Steps cross the wire as the class
+// declares them, even for an undo, which the hand works out. It refuses steps that its class does not declare.
 package hand
 
 import (
@@ -25,9 +23,9 @@ import (
 
 // A Hand acts for one class with its rights. Its errors are of type [*Error]; the rest of an answer is valid beside an error, too.
 type Hand interface {
-	// Look reads and asks the class; it writes nothing.
+	// Look writes nothing.
 	Look(context.Context, LookRequest) (LookAnswer, error)
-	// Apply checks one step and makes it, unless it is already made or its target has moved.
+	// Apply makes one step, unless it is already made or its target has moved.
 	Apply(context.Context, Order) (ApplyAnswer, error)
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// class returns a class with the given Diagnose, which reads nothing.
 func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: "fake", Doc: "# Fake", Steps: []remedy.Step{step.Annotate{}, step.ClearStatus{}}, Annotations: []string{"vswitch-id"}, Diagnose: diagnose,
@@ -42,7 +41,6 @@ func about() hand.About {
 
 func local(r *remedy.Remedy) hand.Hand { return (&hand.Clients{Decode: step.Decode}).Hand(r) }
 
-// known returns a cluster whose controller is the newest known release.
 func known(t *testing.T) *kube.Cluster {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -66,7 +64,6 @@ func data(t *testing.T, s remedy.Step) hand.Step {
 	return list[0]
 }
 
-// An error keeps its kind, its lateness and its text after a round trip through JSON.
 func TestErrors(t *testing.T) {
 	kinds := []error{hand.ErrDenied, hand.ErrThrottled, hand.ErrNotFound, hand.ErrMoved, hand.ErrBlocked, hand.ErrUnavailable, hand.ErrUnsure, hand.ErrInvalid}
 	for _, tt := range []struct {
@@ -172,7 +169,6 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A plan, including what is outside its JSON, survives JSON.
 func TestPlan(t *testing.T) {
 	set := step.Annotate{Set: map[string]string{ccm.Prefix + "vswitch-id": "vsw-b"}, Was: map[string]string{ccm.Prefix + "vswitch-id": "vsw-a"}}
 	clear := step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}
@@ -206,7 +202,6 @@ func TestPlan(t *testing.T) {
 			t.Errorf("verdict %s (-want +got):\n%s", got.Verdict, diff)
 		}
 	}
-	// The state of a step is given for its application and for its undo.
 	at := about()
 	at.Service.Annotations = map[string]string{ccm.Prefix + "vswitch-id": "vsw-b"}
 	for undo, want := range map[bool]hand.State{false: hand.Found, true: hand.Todo} {
@@ -222,7 +217,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A panic in a class is an error of the call.
 func TestPanic(t *testing.T) {
 	_, err := local(class(func(context.Context, *remedy.Case) (remedy.Plan, error) { panic("oh") })).
 		Look(t.Context(), hand.LookRequest{About: about(), For: hand.Diagnose})

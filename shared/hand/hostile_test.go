@@ -22,13 +22,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// The formats that the class of these tests declares.
 const (
 	sentence = "Run this: %s"
 	inside   = "Look at them: kubectl -n %s get events %s."
 )
 
-// lying returns the hand of a function whose answers are made by lie.
 func lying(t *testing.T, lie func(id string) []byte) *hand.Remote {
 	t.Helper()
 	key, err := hand.NewKey()
@@ -57,7 +55,6 @@ func lying(t *testing.T, lie func(id string) []byte) *hand.Remote {
 	}
 }
 
-// answer returns an answer to the call in the form that the engine expects.
 func answer(t *testing.T, id string, said any) hand.Answer {
 	t.Helper()
 	text, err := json.Marshal(said)
@@ -85,7 +82,6 @@ func plan(t *testing.T) *hand.Plan {
 
 const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 
-// The engine uses a plan that the class may make, and refuses every lie as a whole.
 func TestHostileLook(t *testing.T) {
 	with := func(change func(*hand.Plan)) func(string) []byte {
 		return func(id string) []byte {
@@ -195,7 +191,7 @@ func lieOf(t *testing.T, id, field string) []byte {
 	return encode(t, answer(t, id, json.RawMessage(`{"verdict":"yes","plan":{`+field+`}}`)))
 }
 
-// A wait out of bounds is brought into them.
+// A wait out of bounds becomes the nearest bound.
 func TestHostileWait(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{1: 5 * time.Second, time.Minute: time.Minute, 1 << 62: time.Hour} {
 		h := lying(t, func(id string) []byte {
@@ -208,7 +204,7 @@ func TestHostileWait(t *testing.T) {
 	}
 }
 
-// After an unusable answer to an order the step may have been made. The Service is the engine's own read.
+// After an unusable answer the step may have been made. The Service is the engine's own read.
 func TestHostileApply(t *testing.T) {
 	order := hand.Order{About: about(), Step: data(t, step.Annotate{Set: map[string]string{prefix + "vswitch-id": "vsw-1"}})}
 	patch := grant.PatchServices.String()
@@ -252,7 +248,6 @@ func TestHostileApply(t *testing.T) {
 		}
 	}
 
-	// The function claims that the Service is synced, and has annotations that it does not have.
 	left := about().Service
 	left.ResourceVersion, left.Labels, left.Annotations = "6", map[string]string{"service.beta.kubernetes.io/hash": "new"}, map[string]string{"a": "b"}
 	h := lying(t, func(id string) []byte {
@@ -267,7 +262,6 @@ func TestHostileApply(t *testing.T) {
 	}
 }
 
-// A function that does not accept a call has not made the step.
 func TestRefusedOrder(t *testing.T) {
 	for _, kind := range []error{hand.ErrOutdated, hand.ErrClock, hand.ErrDenied} {
 		h := lying(t, func(string) []byte {
@@ -280,14 +274,13 @@ func TestRefusedOrder(t *testing.T) {
 	}
 }
 
-// talkative is a hand that makes a step and then gives an answer too large to send.
 type talkative struct{ hand.Hand }
 
 func (talkative) Apply(context.Context, hand.Order) (hand.ApplyAnswer, error) {
 	return hand.ApplyAnswer{State: hand.Done, Differs: strings.Repeat("x", hand.MaxAnswer)}, nil
 }
 
-// After an answer that does not fit into a message the step may have been made.
+// After an answer that is too large the step may have been made.
 func TestLargeAnswer(t *testing.T) {
 	h := lying(t, nil)
 	keys, err := hand.ParsePublicKeys(h.Key.Public())
@@ -305,7 +298,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// An order expires when half of the run's time has passed. It is not sent if the rest is less than the possible lag of a hand's clock.
+// An order expires when half of the run's time has passed. It is not sent if the rest is less than the lag of a hand's clock.
 func TestOrderLife(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{
 		0: 25 * time.Second, time.Minute: 25 * time.Second, 20 * time.Second: 10 * time.Second, 9 * time.Second: 0,
@@ -334,7 +327,6 @@ func TestOrderLife(t *testing.T) {
 	}
 }
 
-// The largest answers take a bounded amount of memory.
 func TestHostileMemory(t *testing.T) {
 	deep := strings.Repeat("[", 100_000)
 	for name, body := range map[string]string{

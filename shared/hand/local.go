@@ -16,15 +16,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Clients are the clients with which the local hands of a process read and write. They are safe for concurrent use.
+// Clients are the clients with which a process's local hands read and write. They are safe for concurrent use.
 type Clients struct {
 	Kube        *kube.Cluster
 	KubeWriter  *kube.Writer
 	Cloud       *cloud.Reader
 	CloudWriter *cloud.Writer
-	Decode      func(kind string, data []byte) (remedy.Step, error) // decodes a step
-	Peers       *remedy.PeerCache                                   // shared list of the Services that fail together; nil: not shared
-	Log         *slog.Logger                                        // nil: discarded
+	Decode      func(kind string, data []byte) (remedy.Step, error)
+	Peers       *remedy.PeerCache // shared list of the Services that fail together; nil: not shared
+	Log         *slog.Logger      // nil: discarded
 }
 
 // Hand returns the hand of a class, with the rights of the clients.
@@ -56,7 +56,7 @@ func (l Local) caught(do func() error) error {
 	return Caught(l.remedy.Class, cmp.Or(l.with.Log, slog.New(slog.DiscardHandler)), do)
 }
 
-// begin returns the case of a call, as the class sees it, and the steps of the call, or their undo.
+// begin returns the case of a call, as the class sees it, and the call's steps or their undo.
 func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.Step, error) {
 	if of.Class != l.remedy.Class || of.Service == nil {
 		return nil, nil, fmt.Errorf("this is the hand of class %s, and the call is for %q, or holds no Service: %w", l.remedy.Class, of.Class, ErrInvalid)
@@ -69,7 +69,6 @@ func (l Local) begin(of About, list []Step, undo bool) (*remedy.Case, []remedy.S
 	}, steps, err
 }
 
-// made decodes steps of a class, or their undo.
 func made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error), list []Step, undo bool) ([]remedy.Step, error) {
 	var steps []remedy.Step
 	for _, data := range list {
@@ -140,7 +139,6 @@ func (l Local) look(ctx context.Context, q LookRequest, a *LookAnswer) error {
 	return fmt.Errorf("a look for %q is not known: %w", q.For, ErrInvalid)
 }
 
-// diagnose asks the class whether the failure still exists and, if so, for a plan.
 func (l Local) diagnose(ctx context.Context, c *remedy.Case, q LookRequest, a *LookAnswer) error {
 	if c.Cloud != nil {
 		c.Cloud = c.Cloud.Session() // repeated reads of the look are made once
@@ -175,7 +173,7 @@ func planOf(p remedy.Plan) (*Plan, error) {
 	return &Plan{p, steps}, err
 }
 
-// Made returns the plan as one of a class, whatever kind the hand is.
+// Made returns the plan as one of a class, for any kind of hand.
 func (p *Plan) Made(r *remedy.Remedy, decode func(kind string, data []byte) (remedy.Step, error)) (plan remedy.Plan, err error) {
 	if p == nil {
 		return plan, errors.New("the hand has made no plan")
@@ -200,7 +198,7 @@ func Steps(steps []remedy.Step) ([]Step, error) {
 	return out, nil
 }
 
-// A Differ is a step that can describe its target when the target is neither as the step found it nor as the step would leave it.
+// A Differ is a step that can describe its target when the target is neither as found nor as the step would leave it.
 type Differ interface {
 	Differs(*remedy.Case) string // as a sentence
 }
@@ -242,11 +240,11 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	if o.Dry {
 		w = remedy.Writers{Cloud: l.with.CloudWriter.Dry(), Kube: l.with.KubeWriter.Dry()}
 	} else {
-		told := func(call event.Call) {
+		onWrite := func(call event.Call) {
 			call.At = o.Now.Add(time.Since(began))
 			a.Calls = append(a.Calls, call)
 		}
-		w = remedy.Writers{Cloud: l.with.CloudWriter.OnWrite(told), Kube: l.with.KubeWriter.OnWrite(told)}
+		w = remedy.Writers{Cloud: l.with.CloudWriter.OnWrite(onWrite), Kube: l.with.KubeWriter.OnWrite(onWrite)}
 	}
 	err = steps[0].Apply(ctx, c, &w)
 	if c.Service != o.Service {
@@ -258,8 +256,7 @@ func (l Local) apply(ctx context.Context, o Order, a *ApplyAnswer) error {
 	return err
 }
 
-// prove reports whether the failure still exists, which the marks alone can't show: No if the address is the load balancer's and the
-// class no longer finds its cause.
+// prove answers No if the address is the load balancer's and the class no longer finds its cause: marks alone can't show that.
 func prove(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	svc := c.Service
 	if id := svc.Labels[ccm.BalancerLabel]; id != "" && !ccm.NLB(svc) && ccm.OwnAddress(svc) {

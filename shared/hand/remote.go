@@ -16,27 +16,26 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Remote hand is a function, called with signed calls. It may be compromised: nothing in its answers is used before a check has
-// accepted it, and the Service is the engine's own read.
+// A Remote hand is a function, called with signed calls. It may be compromised: its answers are checked, and the Service is the engine's own read.
 type Remote struct {
 	Class  *remedy.Remedy
 	Key    Key
 	Decode func(kind string, data []byte) (remedy.Step, error)
 	Known  func(format string) bool // reports whether a format is one of the program's sentences
 
-	// Send posts a call and returns the body of the answer. Its error is an ErrUnavailable if the call cannot have reached the hand,
-	// and otherwise an ErrUnsure. It does not send a call twice.
+	// Send posts a call once and returns the body of the answer. Its error is an ErrUnavailable if the call cannot have reached the
+	// hand, and otherwise an ErrUnsure.
 	Send func(ctx context.Context, call []byte) ([]byte, error)
-	// Read reads the Service with the engine's own rights.
+	// Read uses the engine's own rights.
 	Read func(ctx context.Context, namespace, name string) (*corev1.Service, error)
 	Now  func() time.Time // nil: time.Now
 
 	// Pause waits until an unanswered order has expired. nil: time.Sleep.
 	Pause func(time.Duration)
-	// Called is called after each call with its result: answered, refused, unavailable or unsure, and the kind of the problem that the
-	// function answered. nil: results are not counted.
+	// Called is called after each call; result is answered, refused, unavailable or unsure, and problem the kind of the problem in the
+	// answer. May be nil.
 	Called func(class, result, problem string, took time.Duration)
-	// Did is called with the reads and writes that a usable answer names. nil: they are not counted.
+	// Did is called with the reads and writes that a usable answer names. May be nil.
 	Did func(class string, reads []event.Read, writes []event.Call)
 }
 
@@ -48,7 +47,7 @@ const (
 
 func (r *Remote) now() time.Time { return now(r.Now) }
 
-// Reaches returns nil if the function accepts calls of this engine. The call reads nothing.
+// Reaches returns nil if the function accepts calls of this engine, by a call that reads nothing.
 func (r *Remote) Reaches(ctx context.Context, cluster string) error {
 	none := &corev1.Service{}
 	none.UID = "none"
@@ -79,7 +78,7 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 }
 
 // Apply has the function make a step. The order expires when at most half of the run's remaining time has passed: other runs wait for
-// the rest. If no usable answer came, the state is Lost, and Apply returns when no hand accepts the order any more.
+// the rest. Without a usable answer the state is Lost, and Apply returns when no hand accepts the order any more.
 func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) {
 	began, now, life := time.Now(), r.now(), callLife
 	if end, ok := ctx.Deadline(); ok {
@@ -141,8 +140,8 @@ func (r *Remote) pause(d time.Duration) {
 }
 
 // own returns the Service as the engine itself reads it after the function's write. If somebody has changed it since, annotations,
-// spec and resource version are those that the function reports: the engine then sees that the Service has changed, and a write on it
-// conflicts. If the Service is gone, the returned one shows no sync: the next read finds that it is gone.
+// spec and resource version are those that the function reports, so the engine sees the change and a write conflicts. If the Service
+// is gone, the returned one shows no sync: the next read finds that it is gone.
 func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service, error) {
 	own, err := r.Read(ctx, said.Namespace, said.Name)
 	if errors.Is(problem(err), ErrNotFound) {
@@ -161,7 +160,6 @@ func (r *Remote) own(ctx context.Context, said *corev1.Service) (*corev1.Service
 	return own, nil
 }
 
-// call sends a call. It returns the answer, or nil if the function gave no usable one, and the problem that the answer reports.
 func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.RawMessage, error) {
 	h.ID = cmp.Or(h.ID, rand.Text())
 	h.Cluster, h.Class, h.Declares = about.Failure.Cluster, r.Class.Class, r.Class.Declaration().Digest()
@@ -194,8 +192,7 @@ func resultOf(a Answer, err error) string {
 	return "refused"
 }
 
-// read reads the answer to a call and the problem that the answer reports. Without an ID, the function has not accepted the call or
-// the answer is unusable.
+// read returns no ID if the function has not accepted the call or the answer is unusable.
 func (r *Remote) read(h call, about About, body []byte, err error) (a Answer, _ error) {
 	if err != nil {
 		return Answer{}, err

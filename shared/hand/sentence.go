@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// sentences returns why a text may not reach a person. Each of its formats must be one of the program's sentences or of the class's
+// sentences returns why a text may not reach a person. Each format must be one of the program's sentences or of the class's
 // declaration: a function chooses among sentences and fills in its findings. A list, and free text such as a name, may only be inside
 // a sentence.
 func (r *Remote) sentences(t say.Text, nested bool) error {
@@ -38,7 +38,7 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 			if err := argument(text); pieces && err != nil {
 				return err
 			}
-			// A format may repeat or reorder its arguments: then each of them must be fit for a command.
+			// If a format may repeat or reorder its arguments, each must be fit for a command.
 			if indexed := strings.Contains(m.Format, "%["); command(m.Format) && (indexed || i < len(places) && within(m.Format[:places[i][0]])) && !words(text) {
 				return wrong("an argument of a command is not a word: %.100q", text)
 			}
@@ -49,13 +49,13 @@ func (r *Remote) sentences(t say.Text, nested bool) error {
 
 var verbs = regexp.MustCompile(`%(\[\d+\])?[-+# 0-9.]*[a-zA-Z]`)
 
-// within reports whether a format that continues here is in the middle of a command.
+// within reports whether a format continues here in the middle of a command.
 func within(before string) bool {
 	at := commands.FindAllStringIndex(before, -1)
 	return len(at) > 0 && !strings.Contains(before[at[len(at)-1][0]:], ". ")
 }
 
-// word matches what a shell takes as one word that is not an option; words matches several.
+// word matches what a shell takes as one word that is not an option.
 var word = regexp.MustCompile(`^[A-Za-z0-9_./:@%+][A-Za-z0-9_./:=,@%+-]*$`)
 
 func words(text string) bool {
@@ -75,19 +75,17 @@ func argument(text string) error {
 	return nil
 }
 
-// hidden reports whether a rune is invisible, looks like a space, or changes how others are displayed, such as the direction of
-// writing. Messages of the controller may have several lines.
+// hidden reports whether a rune is invisible, looks like a space, or changes how others are displayed. Line ends are allowed: messages
+// of the controller have them.
 func hidden(r rune) bool {
 	return r != '\n' && !unicode.IsPrint(r) || strings.ContainsRune("\u034f\u115f\u1160\u2800\u3164\uffa0", r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// commands matches the programs whose commands sentences contain.
 var commands = regexp.MustCompile(`\b(kubectl|lbremedy|aliyun|nats|helm) `)
 
-// command reports whether a text holds a command that a person may paste.
 func command(text string) bool { return commands.MatchString(text) }
 
-// pipes matches a text that makes a shell run its input.
+// pipes matches what makes a shell run its input.
 var pipes = regexp.MustCompile("\\| *(sudo +)?(ba|z|da|k)?sh\\b|`")
 
 // elsewhere matches the options that direct a command to another server or identity.

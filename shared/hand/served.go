@@ -45,7 +45,6 @@ func (s *Served) Answer(ctx context.Context, sealed []byte) (status int, answer 
 	return http.StatusBadRequest, answer
 }
 
-// encode returns the answer with a problem, or without one.
 func (a Answer) encode(err error) []byte {
 	if p, ok := errors.AsType[*Error](problem(err)); ok {
 		p.Text = event.Redact(p.Text)
@@ -61,12 +60,12 @@ func (a Answer) encode(err error) []byte {
 // stale is the age from which an order's step is always checked: the order waited for this hand to start.
 const stale = 5 * time.Second
 
-// statuses are the HTTP statuses of calls that are not accepted.
+// statuses are for calls that are not accepted.
 var statuses = map[error]int{
 	ErrDenied: http.StatusUnauthorized, ErrOutdated: http.StatusConflict, ErrClock: http.StatusPreconditionFailed,
 }
 
-// answer asks the hand. Without an ID in the answer the call was not accepted, and nothing was read.
+// answer asks the hand. Without an ID in the answer, the call was not accepted and nothing was read.
 func (s *Served) answer(ctx context.Context, sealed []byte) (a Answer, err error) {
 	h, err := s.Keys.unseal(sealed)
 	if err == nil {
@@ -131,7 +130,6 @@ func now(clock func() time.Time) time.Time {
 	return time.Now()
 }
 
-// accepts returns why a signed call is not for this hand, or not now.
 func (s *Served) accepts(h call) error {
 	left := h.Expires.Sub(s.now())
 	switch {
@@ -153,8 +151,8 @@ func (s *Served) accepts(h call) error {
 	return nil
 }
 
-// first reports whether a call comes for the first time. Another instance of the hand may have had it. The object is then protected
-// because a hand finds a step that was made, and a write only succeeds on the version in the order.
+// first reports whether this instance sees a call for the first time. If another instance had it, the object is still safe: a hand
+// finds a step that was made, and a write only succeeds on the version in the order.
 func (s *Served) first(h call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

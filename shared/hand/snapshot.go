@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// Limits of a snapshot in bytes: of a NATS message, less room for its headers, and of the JSON in it.
+// Limits in bytes: of a NATS message, less room for its headers, and of the JSON in it.
 const (
 	maxPacked   = 960 << 10
 	maxUnpacked = 64 << 20
 )
 
-// Pack encodes a snapshot as compressed JSON, since the entries of many backends are nearly equal. An error says that it is too large.
+// Pack encodes a snapshot as compressed JSON: the entries of many backends are nearly equal. It fails if that is too large.
 func (s *Snapshot) Pack() ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

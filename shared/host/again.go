@@ -15,12 +15,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Rechecker looks again at the failures that people were notified of. If a person repairs by hand what lbremedy asked about, no further
-// failure occurs, so no event would end the case and the ticket would stay open. A failure that is over gets one more run, which
-// records that; all others are left unchanged.
+// A Rechecker looks again at the failures that people were notified of. If a person repairs by hand what lbremedy asked about, no
+// event would end the case and close the ticket. A failure that is over gets one more run, which records that.
 //
-// It skips the doctor's findings: each scheduled run looks at all cases of its checks, whoever reported them, and one look at one of
-// them would read all load balancers of the account.
+// It skips the doctor's findings: each scheduled run looks at all cases of its checks, and one look would read all load balancers of the account.
 type Rechecker struct {
 	Env          *engine.Env
 	Remedies     []*remedy.Remedy
@@ -29,12 +27,11 @@ type Rechecker struct {
 	last map[key]time.Time
 }
 
-// A key names a failure that people were notified of.
 type key struct{ class, uid string }
 
 func keyOf(r event.Record) key { return key{r.Class, r.Service.UID} }
 
-// The interval between two looks at one Service is the age of its failure, within these limits.
+// The interval between two looks at a Service is the age of its failure, within these limits.
 const (
 	shortest = 5 * time.Minute
 	longest  = time.Hour
@@ -46,7 +43,7 @@ const (
 	roundLimit = 4 * time.Minute // longest time of a round; less than its lock is held
 )
 
-// Run looks until ctx ends, and then returns nil. Only one worker of a cluster does so at a time.
+// Run looks until ctx ends, then returns nil. A lock admits one worker per cluster.
 func (l *Rechecker) Run(ctx context.Context) error {
 	tick := time.NewTicker(round)
 	defer tick.Stop()
@@ -62,7 +59,7 @@ func (l *Rechecker) Run(ctx context.Context) error {
 	}
 }
 
-// Round looks at the Services that are due. A Service that can't be looked at does not stop the others; the errors are joined.
+// Round looks at the Services that are due. An error does not stop the others; errors are joined.
 func (l *Rechecker) Round(ctx context.Context) error {
 	unlock, held, err := control.Lock(ctx, l.Env.Stream, "again."+l.Env.Cluster, l.Env.Who, 5*time.Minute)
 	if err != nil || !held {
@@ -118,7 +115,6 @@ func (l *Rechecker) Due(ctx context.Context) ([]event.Record, error) {
 	return due[:min(len(due), perRound)], nil
 }
 
-// recheck finds out whether the failure of a Service is over, and records it if so.
 func (l *Rechecker) recheck(ctx context.Context, r event.Record) error {
 	i := slices.IndexFunc(l.Remedies, func(of *remedy.Remedy) bool { return of.Class == r.Class })
 	if i < 0 {

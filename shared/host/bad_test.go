@@ -16,8 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An impossible message is dead with a clear reason, writes nothing, delays no other and leaves no record. A message with only a wrong
-// date is answered.
+// An impossible message is dead with a clear reason, delays no other and leaves no record. A wrong date alone does no harm.
 func TestBadMessages(t *testing.T) {
 	asked := 0
 	asks := class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil)
@@ -94,7 +93,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// A full CASES is asked less and less often whether it takes a record, and the work goes on when it takes one.
+// A full CASES is asked less and less often whether it takes a record.
 func TestFullJournal(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	setup := func(bytes int64) {

@@ -27,7 +27,7 @@ type Config struct {
 	Handlers int           // most runs at once; zero: no limit across the classes
 }
 
-// A Connection is what the runs of this process share, and the clients of its local hands for the cluster and the cloud.
+// A Connection is what this process's runs share, and its local hands' clients.
 type Connection struct {
 	*engine.Env
 	Clients *hand.Clients
@@ -46,8 +46,7 @@ func ConnectReads(c Config) (*Connection, error) {
 	}}, nil
 }
 
-// Grace is how long runs in hand may go on after a worker is asked to end: a run ends within two minutes. The chart gives the Pod ten
-// seconds more.
+// Grace is how long runs may go on after a worker is asked to end: a run ends within two minutes. The chart gives the Pod 10 s more.
 const Grace = 140 * time.Second
 
 // Stream connects only to the stream.

@@ -1,6 +1,6 @@
-// Package host takes an event and answers with the fate of its message: settled, come back later, or dead. An unreadable event, or one
-// for another host, is dead at once: waiting changes nothing about it. A worker that pulls from the stream and an endpoint that
-// answers HTTP are the same host. Begin with [Host].
+// Package host takes an event and answers with the fate of its message: settled, come back later, or dead. An event that is
+// unreadable, or for another host, is dead at once. A worker that pulls from the stream and an endpoint that answers HTTP are the same
+// host. Begin with [Host].
 package host
 
 import (
@@ -94,7 +94,6 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 	return Reply{Record: rec}
 }
 
-// log writes one line per run.
 func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 	log := h.Env.Log
 	if log == nil {
@@ -111,9 +110,9 @@ func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
 	log.Info("run ended", append(attrs, "finding", rec.Finding.String())...)
 }
 
-// Work pulls the failures of all the host's classes in its cluster from the stream and answers them, at most n at a time of one class,
-// until ctx ends; then it lets runs in hand finish. The stream's Config.Handlers limits the runs of all classes together. A run that
-// only watches for success gives up its place early if half of them are taken.
+// Work answers the failures of all the host's classes in its cluster, at most n at a time of one class, until ctx ends; then it lets
+// runs in hand finish. The stream's Config.Handlers limits the runs of all classes together. A run that only watches for success gives
+// up its place early if half of them are taken.
 func (h *Host) Work(ctx context.Context, n int) error {
 	of := document.Start(ctx, h.Env.Stream, h.Env.Cluster, h.Env.Log)
 	defer of.Stop()
@@ -150,7 +149,7 @@ func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 	}
 	reply := h.Handle(ctx, e)
 	if errors.Is(reply.Err, stream.ErrFull) {
-		// A person must make room: retrying each second would only fill the log.
+		// Retrying each second would fill the log until a person makes room.
 		reply.Retry = max(reply.Retry, min(time.Second<<min(m.Deliveries, 6), time.Minute))
 	}
 	if reply.Dead != "" && h.Env.Log != nil {

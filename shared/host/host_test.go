@@ -32,7 +32,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A rig is a host with one failed Service.
 type rig struct {
 	*Host
 	testing.TB
@@ -41,7 +40,6 @@ type rig struct {
 	log    *bytes.Buffer
 }
 
-// build connects a host as a program does, from the environment.
 func build(t *testing.T, remedies ...*remedy.Remedy) *rig {
 	t.Helper()
 	r := &rig{TB: t, log: &bytes.Buffer{}}
@@ -114,7 +112,6 @@ func (r *rig) publish(e cloudevents.Event, class string) {
 	}
 }
 
-// The replies to events.
 func TestHandle(t *testing.T) {
 	secret := errors.New("get https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D: no")
 	r := build(t,
@@ -166,7 +163,6 @@ func TestHandle(t *testing.T) {
 		t.Errorf("the log says:\n%s", log)
 	}
 
-	// A permanent error is settled: the record says so, and a person was asked.
 	now := time.Now()
 	r.Env.Now = func() time.Time { return now }
 	e := r.event("errs")
@@ -184,7 +180,6 @@ func TestHandle(t *testing.T) {
 		now = now.Add(reply.Retry)
 	}
 
-	// Without the stream nothing is settled.
 	r.Env.Stream.Close()
 	if got := r.Handle(t.Context(), r.event("asks")); got.Retry < time.Second || got.Err == nil {
 		t.Errorf("without a journal: %+v", got)
@@ -193,7 +188,6 @@ func TestHandle(t *testing.T) {
 	r.Handle(t.Context(), r.event("asks"))
 }
 
-// An event that was answered like the previous one leaves no record; it comes again if its count can't be stored.
 func TestHandleUnnoted(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	if got := r.Handle(t.Context(), r.event("asks")); got.Retry != 0 || got.Err != nil {
@@ -275,7 +269,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A worker answers waiting messages, puts unreadable ones away, and lets those in hand finish when it is asked to end.
+// A worker puts unreadable messages away, and lets those in hand finish when asked to end.
 func TestWork(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := class("slow", remedy.Plan{}, nil)
@@ -386,7 +380,6 @@ func TestWorkCrowded(t *testing.T) {
 	<-done
 }
 
-// A class that can't be consumed ends the worker, which is useless without it.
 func TestWorkWithoutConsumer(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	r.Remedies = append(r.Remedies, class("unknown", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
@@ -395,7 +388,6 @@ func TestWorkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// Without a policy a host observes, with the stream and without.
 func TestObserves(t *testing.T) {
 	r := build(t)
 	look, err := ConnectReads(r.config)
@@ -412,7 +404,7 @@ func TestObserves(t *testing.T) {
 	}
 }
 
-// Grace matches the chart, which kills the Pod ten seconds later.
+// The chart kills the Pod ten seconds after Grace.
 func TestGrace(t *testing.T) {
 	chart, err := os.ReadFile("../../infra/cluster/templates/up.yaml")
 	if err != nil {
@@ -424,7 +416,6 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// A host does not start with an incomplete configuration or with a token that NATS refuses.
 func TestConnect(t *testing.T) {
 	if _, err := ConnectReads(Config{}); err == nil || !strings.Contains(err.Error(), "LBREMEDY_CLUSTER") {
 		t.Errorf("without a configuration: %v", err)
@@ -437,7 +428,6 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// With two clusters on one NATS, each worker answers its own cluster's failures, gets none of the other's, and nothing is dead.
 func TestClustersOnOneNATS(t *testing.T) {
 	r := build(t, class("asks", remedy.Plan{Finding: say.F("f"), Ask: say.F("a")}, nil))
 	env := *r.Env

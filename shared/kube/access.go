@@ -21,13 +21,12 @@ type Review struct {
 	Name        string   `json:"name,omitempty"` // of one object; empty: of all
 }
 
-// Allowed asks the API server whether the user may do it. Its own authorizers decide, and it stores nothing. It needs grant.ReviewAccess.
+// Allowed asks the API server whether the user may do it, which stores nothing. It needs grant.ReviewAccess.
 func (c *Cluster) Allowed(ctx context.Context, r Review) (bool, error) {
 	return c.review(ctx, fmt.Sprintf("ask whether %.100q may %s %s", r.User, r.Verb, r.Resource), "SubjectAccessReview", r)
 }
 
-// MayI asks the API server whether the caller may do it; User and Groups are ignored. Every user may ask, and the API server stores
-// nothing.
+// MayI asks the API server whether the caller may do it, as every user may; User and Groups are ignored. Nothing is stored.
 func (c *Cluster) MayI(ctx context.Context, r Review) (bool, error) {
 	r.User, r.Groups = "", nil
 	return c.review(ctx, fmt.Sprintf("ask whether we may %s %s", r.Verb, r.Resource), "SelfSubjectAccessReview", r)
@@ -77,7 +76,7 @@ func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
-// Version returns the version of the API server, such as v1.36.1. Every user that it knows may read it.
+// Version returns the version of the API server, such as v1.36.1. Every known user may read it.
 func (c *Cluster) Version(ctx context.Context) (string, error) {
 	var answer struct {
 		GitVersion string `json:"gitVersion"`

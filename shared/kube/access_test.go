@@ -12,8 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// Before the first write, a caller can learn what it may do, the API server's time, and whether a write would be accepted, without any
-// change.
 func TestLookingBefore(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

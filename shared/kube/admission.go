@@ -85,7 +85,6 @@ type ResourceRule struct {
 	Names      []string `json:"resourceNames"`
 }
 
-// A selector chooses objects or namespaces by their labels.
 type selector struct {
 	Labels      map[string]string `json:"matchLabels"`
 	Expressions []json.RawMessage `json:"matchExpressions"`
@@ -93,9 +92,9 @@ type selector struct {
 
 func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.Expressions) == 0 }
 
-// Guard returns the ValidatingAdmissionPolicy of this name with the binding of the same name. The error is ErrNotFound if either does not
-// exist, or the API server does not know the kind. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings. The API package's
-// types would make each function program larger, so it uses its own.
+// Guard returns the ValidatingAdmissionPolicy of this name with the binding of the same name. The error is ErrNotFound if either does
+// not exist or the kind is unknown. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings. The API package's types would
+// make each function program larger.
 func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	const path = "/apis/admissionregistration.k8s.io/v1/"
 	if !ValidName(name) {
@@ -151,7 +150,7 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	return g, nil
 }
 
-// changed returns when an object was last written, except for its status. The API server keeps these times for every writer.
+// changed returns when an object was last written, without its status, by the times that the API server keeps for every writer.
 func changed(m metav1.ObjectMeta) time.Time {
 	at := m.CreationTimestamp.Time
 	for _, f := range m.ManagedFields {

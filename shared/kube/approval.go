@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An Approval is a person's answer to one plan, as an object of the cluster. The admission policy of package approval ensures that it names
-// the user who created it.
+// An Approval is a person's answer to one plan, as an object of the cluster. The admission policy of package approval ensures that it names its creator.
 type Approval struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -66,8 +65,7 @@ func (a Approval) Manifest() Approval {
 	return a
 }
 
-// CreateApproval creates an Approval in its namespace and returns it as stored. It returns ErrNotFound if the cluster lacks the kind or the
-// namespace, ErrDenied if the caller may not create it, and ErrConflict if the name exists.
+// CreateApproval creates and returns an Approval. ErrNotFound: kind or namespace is missing; ErrDenied: not allowed; ErrConflict: the name exists.
 func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, error) {
 	if !ValidName(a.Namespace) {
 		return nil, noName("create Approval", "namespace", a.Namespace)
@@ -86,7 +84,7 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 	return made, nil
 }
 
-// Approvals returns the Approvals of a namespace, or of all for an empty one. It needs grant.ListApprovals.
+// Approvals returns the Approvals of a namespace; empty: of all. It needs grant.ListApprovals.
 func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, error) {
 	path, err := approvalsPath(namespace)
 	if err != nil {
@@ -95,8 +93,8 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 	return all[Approval](ctx, c, "list Approvals", path, nil)
 }
 
-// EachApproval calls see with each Approval of all namespaces, and then with each that is created or changed, until ctx ends or the API
-// server ends the watch, which returns nil. It returns an error of see as it is, but only after the existing ones are seen. It needs
+// EachApproval calls see with each Approval of all namespaces, then with each created or changed, until ctx ends or the API server
+// ends the watch, which returns nil. An error of see is returned as it is, after the existing ones are seen. It needs
 // grant.ListApprovals and grant.WatchApprovals.
 func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
 	path, err := approvalsPath("")
@@ -139,8 +137,7 @@ type User struct {
 	Groups []string
 }
 
-// Me returns the calling user, as the API server knows them. From Kubernetes 1.28 on, every known user may ask (role system:basic-user),
-// without a grant.
+// Me returns the calling user as the API server knows them. From Kubernetes 1.28 on, every known user may ask (role system:basic-user).
 func (c *Cluster) Me(ctx context.Context) (User, error) {
 	var answer struct {
 		Status struct {

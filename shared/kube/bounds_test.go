@@ -27,10 +27,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// largest is the limit of etcd for one object (--max-request-bytes).
+// largest is etcd's limit for one object (--max-request-bytes).
 const largest = 1536 << 10
 
-// fat serves lists of count objects of the largest size, all equal to item, as an API server does.
 func fat(t testing.TB, count int, item []byte) *kube.Cluster {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +64,7 @@ func fat(t testing.TB, count int, item []byte) *kube.Cluster {
 	return c
 }
 
-// thick returns an object of the largest size: a text in each place that takes one, or a label for each few bytes.
+// thick returns an object of the largest size: a text in each place, or a label for each few bytes.
 func thick(kind string) []byte {
 	var out bytes.Buffer
 	out.WriteString(`{"metadata":{"namespace":"shop","name":"web","uid":"u","resourceVersion":"6","finalizers":["service.k8s.alibaba/nlb"]`)
@@ -143,13 +142,11 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	"Webhooks": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Webhooks(ctx, "x") },
 }
 
-// others are the methods that read one object, watch, ask or write.
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
 	"CreateApproval", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
 }
 
-// memoryOfAFunction returns the least memory that the chart gives to a program that lists.
 func memoryOfAFunction(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/cluster/values.yaml")
@@ -171,7 +168,6 @@ func memoryOfAFunction(t *testing.T) uint64 {
 	return uint64(values.Knative.Resources.Limits.Memory.Value())
 }
 
-// peak returns the most live memory while f ran, above the level before.
 func peak(f func()) uint64 {
 	live := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -201,7 +197,7 @@ func peak(f func()) uint64 {
 	return max(most, live(), before) - before
 }
 
-// Every list fits the memory of the smallest program that lists, whatever the objects contain and however many there are. A list that is
+// Every list fits the memory of the smallest program that lists, whatever the objects contain and however many exist. A list that is
 // not read to its end is an error.
 func TestLists(t *testing.T) {
 	typ := reflect.TypeFor[*kube.Cluster]()
@@ -255,7 +251,6 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A list that exceeds its bounds is an error, and never a shorter list.
 func TestIncompleteList(t *testing.T) {
 	item := []byte(`{"metadata":{"name":"a"},"involvedObject":{"uid":"u"},"message":"` + strings.Repeat("x", largest) + `"}`)
 	for name, c := range map[string]*kube.Cluster{

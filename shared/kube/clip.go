@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// clip shortens the texts of a decoded value by tags of its fields: clip:"1024" keeps the first 1024 bytes, clip:"1024,ends" also the last
-// 1024. The creator of an object chooses the length of its texts, up to the 1.5 MB that etcd accepts.
+// clip shortens texts by the tags of their fields: clip:"1024" keeps the first 1024 bytes, clip:"1024,ends" also the last 1024. The
+// creator of an object chooses the length of its texts, up to etcd's 1.5 MB.
 func clip(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Slice:
@@ -33,7 +33,6 @@ func clip(v reflect.Value) {
 	}
 }
 
-// clipped returns the first n bytes of a text, and with ends also the last n, without cutting a rune.
 func clipped(s string, n int, ends bool) string {
 	if len(s) <= n || ends && len(s) <= 2*n {
 		return s
@@ -51,8 +50,7 @@ func clipped(s string, n int, ends bool) string {
 	return s[:first] + " […] " + s[last:]
 }
 
-// weight returns roughly how much memory a decoded value takes: a small object may be a large struct, and an entry of a map takes more than
-// its text.
+// weight returns roughly how much memory a value takes: a small object may be a large struct, and a map's entry takes more than its text.
 func weight(v reflect.Value) int {
 	n := int(v.Type().Size())
 	switch v.Kind() {

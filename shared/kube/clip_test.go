@@ -29,7 +29,6 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// A value weighs at least its texts and its entries, however they nest.
 func TestWeight(t *testing.T) {
 	type inner struct {
 		Texts []string
@@ -44,7 +43,6 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// An object longer than any that is stored ends the reading.
 func TestLongObject(t *testing.T) {
 	long := `{"message":"` + strings.Repeat("x", largest) + `"}`
 	for name, read := range map[string]func() error{
@@ -62,7 +60,7 @@ func TestLongObject(t *testing.T) {
 	}
 }
 
-// FuzzClip: a clipped message is stored and classified as the whole message is.
+// A clipped message is stored and classified as the whole message is.
 func FuzzClip(f *testing.F) {
 	f.Add("a ", "password=x ", 40_000, "b")
 	f.Add("世", "\\\"\u2028", 9_000, "token='")
@@ -83,7 +81,6 @@ func FuzzClip(f *testing.F) {
 	})
 }
 
-// Every text of an Event that the API server does not limit is clipped.
 func TestEventTextsAreClipped(t *testing.T) {
 	limited := map[string]bool{"name": true, "namespace": true, "uid": true, "resourceVersion": true} // of its metadata
 	var check func(path string, typ reflect.Type)

@@ -22,8 +22,8 @@ var (
 	ErrIncomplete  = errors.New("the list was not read to its end") // the list exceeds its bounds
 )
 
-// An Error is a call that the API server, or the connection to it, failed. It unwraps to its kind. Its text contains names of objects, and
-// no URL, credential or body.
+// An Error is a call that the API server, or the connection to it, failed. It unwraps to its kind. Its text names objects, and has no
+// URL, credential or body.
 type Error struct {
 	Doing   string // the operation: "get Service shop/web"
 	Kind    error  // ErrNotFound, …; nil: none of them
@@ -43,12 +43,10 @@ func (e *Error) Error() string {
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// noName returns the error for a name that no object can have.
 func noName(doing, what, name string) error {
 	return &Error{Doing: doing, Kind: ErrNotFound, Message: fmt.Sprintf("no object can have the %s %.100q", what, name)}
 }
 
-// explain returns an error of the client by its kind. If the caller's context has ended, it returns that context's error.
 func explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
@@ -89,7 +87,7 @@ func explainStatus(doing string, s metav1.Status) *Error {
 	return e
 }
 
-// hide returns the error without the URL that Go's HTTP client puts before it: the server or proxy of a kubeconfig may contain credentials.
+// hide removes the URL that Go's HTTP client puts before an error: a kubeconfig's server or proxy may contain credentials.
 func hide(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

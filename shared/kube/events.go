@@ -14,9 +14,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// An Event contains what lbremedy reads of a Kubernetes Event. All texts come from outside: whoever may create Events chooses them, and any
-// may be empty. A message that is longer than any of the controller's is cut to its beginning and end (event.Abridge and event.Cut read no
-// more of it), other texts to their beginning.
+// An Event contains what lbremedy reads of a Kubernetes Event. Anyone who may create Events chooses the texts, and any may be empty. A
+// message longer than any of the controller's is cut to its beginning and end, as event.Abridge and event.Cut do; other texts are cut
+// to their beginning.
 type Event struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
@@ -28,7 +28,7 @@ type Event struct {
 	Count                int    // occurrences so far, at least 1
 	First, Last          time.Time
 	Created              time.Time // when the API server stored it
-	// Writers are the names that its writers gave themselves, and Host is the machine that they name.
+	// Writers are the names that its writers gave themselves; Host is their machine.
 	Writers []string
 	Host    string
 }
@@ -52,7 +52,7 @@ const (
 	Bookmark = "BOOKMARK"
 )
 
-// A Selection selects Events. The API server applies it; the reader never receives the others.
+// A Selection selects Events at the API server.
 type Selection struct {
 	Namespace string // empty: all
 	Fields    string // field selector: "involvedObject.kind=Service"; empty: all
@@ -74,11 +74,9 @@ func (c *Cluster) EventsVersion(ctx context.Context) (string, error) {
 		func(*struct{}) error { return nil })
 }
 
-// ListEvents calls see with each selected Event, page by page and in no order, and returns the resource version to watch from. It stops at
-// an error of see and returns it as it is. ErrGone means that the list took too long: it is incomplete, and the caller starts again.
-// ErrIncomplete also comes with a resource version.
-//
-// Anybody may have written such an Event. Use Evidence where evidence is needed.
+// ListEvents calls see with each selected Event, page by page and in no order, and returns the resource version to watch from. An
+// error of see ends it and is returned as it is. ErrGone means that the list took too long: the caller starts again. ErrIncomplete
+// comes with a resource version. Anybody may have written an Event: Evidence reads those that prove something.
 func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Event) error) (string, error) {
 	path, err := which.path()
 	if err != nil {
@@ -87,9 +85,9 @@ func (c *Cluster) ListEvents(ctx context.Context, which Selection, see func(Even
 	return list(ctx, c, "list Events", path, which.query(), func(e *wireEvent) error { return see(e.event()) })
 }
 
-// Evidence calls see with each selected Event with the name of the controller of load balancers. It is the only reader of Events as
-// evidence, of failures and of successes: an Event of another component, or of none, proves nothing. The admission policy
-// (rbac.eventWriters of the chart), which checks the same components, decides who may use that name. It needs grant.ListEvents.
+// Evidence calls see with each selected Event that names the controller of load balancers; others prove nothing. Only Evidence reads
+// Events of Services as evidence of failures and successes. An admission policy on the same components (rbac.eventWriters of the
+// chart) decides who may use that name. It needs grant.ListEvents.
 func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		if !event.Controller(e.Component) {
@@ -100,8 +98,7 @@ func (c *Cluster) Evidence(ctx context.Context, which Selection, see func(Event)
 	return err
 }
 
-// EvidenceOf is Evidence about a Node or the cluster: Events of the controller's components for these, and the result of its check before
-// an upgrade, which names no component.
+// EvidenceOf is Evidence about a Node or the cluster, with their controllers' components and the result of the check before an upgrade, which names none.
 func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, see func(Event) error) error {
 	_, err := c.ListEvents(ctx, which, func(e Event) error {
 		precheck := kind == event.KindCluster && e.Namespace == "kube-system" && e.Name == event.Precheck
@@ -113,12 +110,12 @@ func (c *Cluster) EvidenceOf(ctx context.Context, kind string, which Selection, 
 	return err
 }
 
-// Successes returns when, according to its Events, the controller synced a Service with this UID, in no order. It needs grant.ListEvents.
+// Successes returns, in no order, when the controller's Events say that it synced a Service. It needs grant.ListEvents.
 func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) ([]time.Time, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Events", "namespace", namespace)
 	}
-	// The API server filters these, so Events of failures cannot make the list long.
+	// The API server filters these: Events of failures cannot make the list long.
 	which := Selection{Namespace: namespace, Fields: fields.AndSelectors(
 		fields.OneTermEqualSelector("involvedObject.uid", serviceUID), fields.OneTermEqualSelector("reason", event.Ensured)).String()}
 	began := time.Now()
@@ -134,9 +131,9 @@ func (c *Cluster) Successes(ctx context.Context, namespace, serviceUID string) (
 	return at, nil
 }
 
-// WatchEvents calls see with each change of the selected Events after the resource version, in order. It returns nil when the API server
-// ends the watch, as it does after the given time, and an error by kind when the watch breaks. It stops at an error of see and returns it
-// as it is. The resource version must be one of this server: a future one waits in silence.
+// WatchEvents calls see with each change of the selected Events after the resource version, in order. It returns nil when the API
+// server ends the watch, as after the given time, and an error by kind when the watch breaks. An error of see ends it and is returned
+// as it is. The resource version must be of this server: for a future one it waits in silence.
 func (c *Cluster) WatchEvents(ctx context.Context, which Selection, version string, limit time.Duration, see func(Change) error) error {
 	path, err := which.path()
 	if err != nil {
@@ -154,8 +151,7 @@ func (s Selection) query() map[string]string {
 	return map[string]string{"fieldSelector": s.Fields}
 }
 
-// wireEvent is an Event as the API server writes it, without unused fields, which keeps the exporter small. A clipped text is longer than
-// any name or UID can be, so it stays invalid.
+// wireEvent has only the fields in use, which keeps the exporter small. A clipped text is longer than any name or UID, so it stays invalid.
 type wireEvent struct {
 	Metadata struct {
 		Namespace         string `json:"namespace"`
@@ -192,8 +188,7 @@ type wireEvent struct {
 	} `json:"series"`
 }
 
-// event returns the Event. Events written through events.k8s.io have no count, no source and no first and last time; they have a series and
-// one time.
+// event returns the Event. Those written through events.k8s.io have a series and one time instead of count, source, first and last time.
 func (w *wireEvent) event() Event {
 	e := Event{
 		Namespace:       w.Metadata.Namespace,
@@ -233,10 +228,8 @@ func (w *wireEvent) event() Event {
 	return e
 }
 
-// A stamp is a time that may be absent, null or unreadable.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON reads a time; zero if it is unreadable.
 func (s *stamp) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
@@ -249,9 +242,8 @@ func (s *stamp) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Later reports whether resource version a is later than b, both from one cluster. Any other text is earlier than a resource version.
-// Kubernetes promises since 1.35 that resource versions of one resource are growing numbers; etcd's always were. They are compared as text,
-// without a limit on their size.
+// Later reports whether resource version a is later than b, of one cluster; any other text is earlier. Kubernetes promises growing
+// numbers since 1.35; etcd's always were. They are compared as text, without a limit on their size.
 func Later(a, b string) bool {
 	if !number(a) {
 		return false
@@ -262,7 +254,6 @@ func Later(a, b string) bool {
 	return len(a) == len(b) && a > b
 }
 
-// number reports whether s is a number as resource versions are written.
 func number(s string) bool {
 	return s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
 }

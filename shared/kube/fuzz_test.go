@@ -12,7 +12,7 @@ import (
 const listed = `{"kind":"EventList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"metadata":{"name":"web.1","uid":"u",` +
 	`"resourceVersion":"6"},"involvedObject":{"kind":"Service"},"firstTimestamp":"2026-01-02T15:04:05Z","lastTimestamp":null,"count":3}]}`
 
-// FuzzList reads any text as a list of the API server. A truncated list is an error: what it lacks must not appear to be absent.
+// A truncated list is an error: what it lacks must not appear absent.
 func FuzzList(f *testing.F) {
 	f.Add(listed)
 	for i := 0; i < len(listed); i += 7 {
@@ -50,7 +50,6 @@ func firstValue(s string) []byte {
 	return v
 }
 
-// FuzzWatch reads any text as the changes of a watch.
 func FuzzWatch(f *testing.F) {
 	frame := `{"type":"ADDED","object":{"metadata":{"name":"web","resourceVersion":"6"}}}`
 	for _, s := range []string{frame, frame + "\n" + frame, frame[:20], `{"type":"ERROR","object":{"code":410,"reason":"Expired"}}`,

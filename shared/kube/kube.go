@@ -1,13 +1,12 @@
-// Package kube reads and writes a Kubernetes cluster, and is the only importer of client-go. Begin with New, Cluster and Writer.
+// Package kube reads and writes a Kubernetes cluster; only it imports client-go. Begin with New, Cluster and Writer.
 //
-// It speaks JSON over one REST client and decodes into the types of k8s.io/api; the typed clientset would cost each function program 13 MB
-// and 8 ms at start. All lists are read page by page and item by item, with only the needed fields and with long texts clipped (clip.go),
-// so memory grows neither with the cluster nor with the contents of objects. A list that exceeds its bounds is ErrIncomplete, and never
-// looks empty.
+// It speaks JSON over one REST client and decodes into the types of k8s.io/api; the typed clientset would cost each function program
+// 13 MB and 8 ms at start. Lists are read page by page and item by item, with only the needed fields and with long texts clipped
+// (clip.go), so memory grows neither with the cluster nor with objects. A list beyond its bounds is ErrIncomplete, and never looks
+// empty.
 //
-// Nothing is retried, except a request that the API server rejected because a leased kubeconfig had ended (see [Leased]): errors go back to
-// the stream, which delivers the event again. Client-side throttling is off, because lbremedy's budgets limit its writes and a hundred
-// Services may fail in one second.
+// Nothing is retried, except a request rejected because a leased kubeconfig had ended (see [Leased]): the stream delivers the event
+// again. Client-side throttling is off: lbremedy's budgets limit writes, and a hundred Services may fail in one second.
 package kube
 
 import (
@@ -36,7 +35,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// patience is the time limit of one answer, and the longest silence of a list. Watches have their own limit.
+// patience limits one answer, and a list's silence. Watches have their own limit.
 const patience = 30 * time.Second
 
 const page = "250"
@@ -51,8 +50,8 @@ type Cluster struct {
 	most     bounds
 }
 
-// New returns the cluster of the configuration, without connecting. It replaces rate limits, content types and the user agent of the
-// configuration. A connection is pinged after 30 s of silence and dropped 15 s later, which detects a dead one.
+// New returns the cluster of the configuration, without connecting. It sets rate limits, content types and the user agent itself. A
+// connection is pinged after 30 s of silence and dropped 15 s later.
 func New(config *rest.Config) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("no configuration of a cluster was given")
@@ -82,8 +81,8 @@ func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
 }
 
-// ServiceUID returns the UID of a Service, and reads nothing else of it. The expected UID may come from the API server's cache, which may
-// be old: a UID is given once, and its Service keeps its name. Any other UID is the present one.
+// ServiceUID returns the UID of a Service. The expected UID may come from the API server's old cache: a UID is given once, and its
+// Service keeps its name. Any other UID is the present one.
 func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected string) (string, error) {
 	cached := map[string]string{"resourceVersion": "0"}
 	if uid, err := c.serviceUID(ctx, namespace, name, cached); err == nil && uid == expected || err != nil && !errors.Is(err, ErrNotFound) {
@@ -120,16 +119,14 @@ func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace
 	return ns, nil
 }
 
-// Services returns the Services of all namespaces and types, at most two seconds old. Concurrent callers share the result and must not
-// change it.
+// Services returns the Services of all namespaces and types, at most two seconds old. Callers share the result and must not change it.
 func (c *Cluster) Services(ctx context.Context) ([]corev1.Service, error) {
 	return c.services.read(ctx, func(ctx context.Context) ([]corev1.Service, error) {
 		return all[corev1.Service](ctx, c, "list Services", "/api/v1/services", nil)
 	})
 }
 
-// EachService calls see with each Service of all namespaces and types, page by page and in no order. It stops at an error of see and
-// returns it as it is. It needs grant.ListServices.
+// EachService calls see with each Service of all namespaces and types, in no order, and returns see's error as it is. It needs grant.ListServices.
 func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) error) error {
 	const doing = "list Services"
 	n, began := 0, time.Now()
@@ -141,11 +138,9 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 	return err
 }
 
-// loadBalancers selects the Services that get load balancers.
 var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
 
-// EachLoadBalancer calls see with each Service of type LoadBalancer, in no order, and returns the resource version to watch from. It needs
-// grant.ListServices.
+// EachLoadBalancer calls see with each LoadBalancer Service, in no order, and returns the resource version to watch from. It needs grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
 	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
 		see(service(m))
@@ -153,8 +148,8 @@ func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (strin
 	})
 }
 
-// WatchLoadBalancers calls see with each LoadBalancer Service that is created or changed after the resource version, for the given time,
-// and returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
+// WatchLoadBalancers calls see with each LoadBalancer Service created or changed after the resource version, for the given time, and
+// returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
 func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
 	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
 		func(kind string, m *nameOnly) error {
@@ -167,7 +162,6 @@ func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit 
 	return version, err
 }
 
-// nameOnly is the identity of an object.
 type nameOnly struct {
 	Metadata struct {
 		Namespace       string `json:"namespace"`
@@ -200,8 +194,7 @@ func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, nil
 }
 
-// A DaemonSet contains the fields of one that are read. The types of package apps would make each function program a third of a megabyte
-// larger, because they register all others of the package.
+// A DaemonSet contains the fields of one that are read. Package apps would make each function program a third of a megabyte larger.
 type DaemonSet struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -238,13 +231,12 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
 }
 
-// ConfigMap returns a ConfigMap as it is now. It needs the right to get this one by name. The read is not recorded as evidence of a case.
+// ConfigMap returns a ConfigMap as it is now, by the right to get this one by name. The read is not recorded as evidence.
 func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
 	ctx = event.WithReads(ctx, func(event.Read) {})
 	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
 }
 
-// found returns the version of the object that was found, for the record of the read.
 func found(object any, err error) []byte {
 	o, ok := object.(metav1.Object)
 	if !ok || err != nil {
@@ -253,8 +245,7 @@ func found(object any, err error) []byte {
 	return []byte("resourceVersion " + o.GetResourceVersion())
 }
 
-// get reads one object. A name that no object can have is not found: it came from an Event, and the API server would refuse it or, worse,
-// read it as a path.
+// get reads one object. An impossible name, which came from an Event, is not found: the API server might read it as a path.
 func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
 	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
 	if !ValidName(namespace) {
@@ -272,7 +263,7 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 	return object, nil
 }
 
-// bounds limit how much of one list is read; beyond them it is ErrIncomplete.
+// bounds limit the reading of one list; beyond them it is ErrIncomplete.
 type bounds struct {
 	bytes int64 // from the wire
 	kept  int   // memory, in bytes, of a list that is returned as a whole
@@ -280,16 +271,15 @@ type bounds struct {
 	time  time.Duration
 }
 
-// usual exceeds the lists of a cluster with 5,000 Services. kept fits into the memory of a function (functions.resources of the chart).
+// usual is more than a cluster with 5,000 Services needs. kept fits a function's memory (functions.resources of the chart).
 var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
 
-// errLong ends the reading of a list.
 var errLong = errors.New("longer than what is read")
 
-// largest is the most bytes that are read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six bytes for each.
+// largest is the most bytes read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six bytes for each.
 const largest = 10 << 20
 
-// A bounded reader limits the bytes in all and of one object, and restarts the timer for silence.
+// A bounded reader limits the bytes of all and of one object, and restarts the timer for silence.
 type bounded struct {
 	from      io.Reader
 	remaining *int64      // nil: any number
@@ -297,7 +287,6 @@ type bounded struct {
 	idle      *time.Timer // may be nil
 }
 
-// Read reads, and fails beyond the limits.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.idle != nil {
@@ -328,19 +317,18 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item of a list, whose callers keep little of it, and returns the list's resource version. It stops at an error
-// of see and returns it as it is.
+// list calls see with each item, of which its callers keep little, and returns the list's resource version. An error of see ends it
+// and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
 	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
 }
 
-// readAs reads any list: item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's
-// resource version.
+// readAs reads a list item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's resource version.
 func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
 	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
 
-// read is readAs for items that fresh makes: one function for all types keeps programs small.
+// read is readAs without a type parameter, which keeps programs small.
 func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
 	see func(any) error) (string, error) {
 	q := map[string]string{"limit": page}
@@ -353,10 +341,10 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	for {
 		var meta metav1.ListMeta
 		var mine error
-		// A page may take long, as long as data keeps coming.
-		heard, silent := context.WithCancel(ctx)
+		// A page may take long while data keeps coming.
+		alive, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
-		err := c.stream(heard, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
+		err := c.stream(alive, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
 			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
 				if n++; n > c.most.items {
 					return incomplete("there are more than %d objects", c.most.items)
@@ -369,7 +357,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 			})
 		})
 		idle.Stop()
-		if heard.Err() != nil && ctx.Err() == nil {
+		if alive.Err() != nil && ctx.Err() == nil {
 			err = &Error{Doing: doing, Kind: ErrUnavailable, Message: "no answer in time"}
 		}
 		silent()
@@ -395,7 +383,6 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	}
 }
 
-// items reads a list from the wire, one item at a time, and calls see with each and with roughly how many bytes it keeps.
 func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item any, keeps int) error) error {
 	dec := json.NewDecoder(from)
 	if t, err := dec.Token(); err != nil {
@@ -425,7 +412,6 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item
 	return err
 }
 
-// array reads the items of a list; null is an empty one.
 func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any, keeps int) error) error {
 	switch t, err := dec.Token(); {
 	case err != nil:
@@ -450,8 +436,7 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 	return err
 }
 
-// lenient ignores a field of an unexpected type: the decoder has read the rest of the object, and one odd object must not hide the ones
-// behind it.
+// lenient ignores a field of a wrong type: one odd object must not hide those behind it.
 func lenient(err error) error {
 	if errors.As(err, new(*json.UnmarshalTypeError)) {
 		return nil
@@ -459,7 +444,6 @@ func lenient(err error) error {
 	return err
 }
 
-// A request is one call of the API.
 type request struct {
 	verb, path string
 	query      map[string]string
@@ -472,7 +456,6 @@ func (c *Cluster) call(ctx context.Context, doing string, r request, into any) e
 	})
 }
 
-// stream makes a request and passes the body of a good answer to read. It returns errors, including read's, by kind.
 func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration, r request, read func(io.Reader) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -498,8 +481,8 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 	return nil
 }
 
-// ValidName reports whether s can be the name of an object or a namespace: lower-case letters, digits, hyphens and dots, and not only dots.
-// Any other text never becomes part of a path.
+// ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those.
+// Other texts never become part of a path.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
 		return false

@@ -40,7 +40,6 @@ func open(t testing.TB, config *rest.Config) *kube.Cluster {
 	return c
 }
 
-// limited returns a context that ends a test which would wait for ever.
 func limited(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -108,7 +107,7 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 	_, err = kube.NewWriter(c).PatchService(ctx, ns, "web", patched.ResourceVersion, kube.ServicePatch{Spec: json.RawMessage(`{`)})
 	if !errors.Is(err, kube.ErrInvalid) {
-		t.Errorf("a patch that is no JSON ended with %v, want ErrInvalid", err)
+		t.Errorf("a patch that is not JSON ended with %v, want ErrInvalid", err)
 	}
 
 	list, err := c.Services(ctx)
@@ -120,8 +119,7 @@ func TestServicesAreReadAndPatched(t *testing.T) {
 	}
 }
 
-// Every write is reported, whatever its result. A dry run is not reported, and leaves nothing behind: each patch is answered as after the
-// ones before it.
+// Every write is reported, whatever its result. A dry run is not, leaves nothing behind, and answers each patch as after those before it.
 func TestWritesAreToldAndTried(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)
@@ -171,7 +169,6 @@ func TestWritesAreToldAndTried(t *testing.T) {
 	}
 }
 
-// A webhook without dry run is distinguished from one that refuses.
 func TestDryRunOfAWebhook(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -189,7 +186,7 @@ func TestDryRunOfAWebhook(t *testing.T) {
 	}
 }
 
-// The API server's cache is sufficient for the expected UID. It may be old, and proves nothing for any other.
+// The API server's cache may be old: it proves only the expected UID.
 func TestServiceUID(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,7 +209,7 @@ func TestServiceUID(t *testing.T) {
 			t.Errorf("where %q is expected: got %q and %v after %d requests, want %q after %d", tt.expected, uid, err, asked, tt.want, tt.requests)
 		}
 	}
-	// A server that does not answer is not asked twice, because each call takes the whole patience.
+	// A server that does not answer is asked once: each call takes the whole patience.
 	server.Close()
 	if _, err := c.ServiceUID(t.Context(), "shop", "web", "now"); !errors.Is(err, kube.ErrUnavailable) {
 		t.Errorf("got %v", err)
@@ -315,7 +312,6 @@ func TestOtherReads(t *testing.T) {
 	}
 }
 
-// makeEvent makes an Event about a Service, as the controller's recorder does.
 func makeEvent(t testing.TB, j *cluster.Cluster, namespace, name string, uid types.UID, message string) *corev1.Event {
 	t.Helper()
 	now := metav1.Now().Rfc3339Copy()
@@ -335,7 +331,7 @@ func makeEvent(t testing.TB, j *cluster.Cluster, namespace, name string, uid typ
 	return e
 }
 
-// Only Events with the controller's name, in either of the component fields, are evidence.
+// Only Events with the controller's name, in either component field, are evidence.
 func TestEvidence(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)
@@ -381,14 +377,13 @@ func TestEvidence(t *testing.T) {
 	if len(got) != 2 || !got[0].Equal(at(0).Time) || !got[1].Equal(at(1).Time) {
 		t.Errorf("successes at %v", got)
 	}
-	// A UID is data from outside: it must not become part of the selector.
+	// A UID from outside must not become part of the selector.
 	got, err = c.Successes(ctx, ns, "x,reason!=y")
 	if err != nil || len(got) != 0 {
 		t.Errorf("a hostile UID found %d Events, error %v", len(got), err)
 	}
 }
 
-// An Event is updated in place, and created again after the API server has forgotten it.
 func TestPutEvent(t *testing.T) {
 	ctx := limited(t)
 	join := cluster.Join(t)
@@ -485,7 +480,6 @@ func TestListAndWatchEvents(t *testing.T) {
 		t.Errorf("the list ended with %v, want the reader's own error", err)
 	}
 
-	// An add, an update, an Event in the shape of events.k8s.io, and a deletion.
 	e := makeEvent(t, j, ns, "watched", "11111111-1111-1111-1111-111111111111", "again")
 	e.Count = 2
 	e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(time.Minute))
@@ -548,13 +542,11 @@ func TestListAndWatchEvents(t *testing.T) {
 	}
 }
 
-// A proxy is between a client and the API server, and can cut connections.
 type proxy struct {
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// through returns the configuration for a new proxy.
 func through(t testing.TB, config *rest.Config) (*rest.Config, *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -605,7 +597,6 @@ func TestWatchServiceThroughCuts(t *testing.T) {
 	c := open(t, config)
 	admin := kube.NewWriter(open(t, j.Config))
 
-	// Each state that is seen leads to the next write, with a cut in between.
 	states := 0
 	err := c.WatchService(ctx, ns, "web", "", func(s *corev1.Service) bool {
 		states++
@@ -630,7 +621,7 @@ func TestWatchServiceThroughCuts(t *testing.T) {
 	if err := j.Client().CoreV1().Services(ns).Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// From an old version the watch contains the deletion; from the present the Service does not exist.
+	// From an old version the watch contains the deletion.
 	for _, version := range []string{s.ResourceVersion, ""} {
 		err := c.WatchService(ctx, ns, "web", version, func(*corev1.Service) bool { return false })
 		if !errors.Is(err, kube.ErrNotFound) {
@@ -654,7 +645,6 @@ func TestWatchServiceEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestWatchServiceFromAForgottenVersion: a version that the server no longer knows leads to the present state.
 func TestWatchServiceFromAForgottenVersion(t *testing.T) {
 	ctx := limited(t)
 	j := cluster.Join(t)

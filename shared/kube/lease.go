@@ -19,20 +19,18 @@ type Lease struct {
 	As         string    // user to impersonate; empty: the kubeconfig's own
 }
 
-// early is how long before its end a lease is renewed. No running request outlives it, since a run takes two minutes at most.
+// early is how long before its end a lease is renewed: a run takes two minutes at most.
 const early = 5 * time.Minute
 
-// Leased returns the cluster of the leases from lend. It gets one with the first request and uses it, for all requests and goroutines,
-// until five minutes before its end, or until the API server rejects it: then it gets another and repeats the rejected request, which the
-// API server has not processed. A lease that cannot be renewed is used until its end. lend is called with the context of the request, by
-// one goroutine at a time.
+// Leased returns the cluster of the leases from lend. It uses one, for all requests, until five minutes before its end, or until the
+// API server rejects it: then it gets another and repeats the request, which was not processed. A lease that cannot be renewed is used
+// until its end. lend is called with the context of the request, by one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) (*Cluster, error) {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
 	// This address is never used: each request goes where its lease leads.
 	return New(&rest.Config{Host: "https://cluster.invalid", Transport: l})
 }
 
-// A lessor sends requests with the current lease.
 type lessor struct {
 	lend func(context.Context) (Lease, error)
 	turn chan struct{} // its holder may read and change what follows
@@ -45,7 +43,6 @@ type held struct {
 	ends time.Time
 }
 
-// RoundTrip sends a request with the lease.
 func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	h, err := l.get(r.Context(), nil)
 	if err != nil {
@@ -69,7 +66,7 @@ func (l *lessor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return next.do(again)
 }
 
-// get returns a lease that is still valid, and not the refused one.
+// get returns a valid lease other than refused.
 func (l *lessor) get(ctx context.Context, refused *held) (*held, error) {
 	select {
 	case l.turn <- struct{}{}:

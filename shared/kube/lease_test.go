@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// An apiServer knows one namespace and accepts one token.
 type apiServer struct {
 	*httptest.Server
 	token  atomic.Value // string
@@ -48,7 +47,6 @@ func newAPIServer(t *testing.T, token string) *apiServer {
 	return d
 }
 
-// kubeconfig returns one for this server, with a token.
 func (d *apiServer) kubeconfig(token string) []byte {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.Certificate().Raw})
 	return fmt.Appendf(nil, `{"clusters":[{"name":"a","cluster":{"server":"%s/prefix","certificate-authority-data":%q}}],
@@ -56,7 +54,6 @@ func (d *apiServer) kubeconfig(token string) []byte {
 		d.URL, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// leased returns a cluster on leases, and how many were lent.
 func leased(t *testing.T, lend func(n int) (kube.Lease, error)) (*kube.Cluster, *atomic.Int32) {
 	t.Helper()
 	var n atomic.Int32
@@ -115,14 +112,12 @@ func TestLeaseIsRenewedEarly(t *testing.T) {
 			t.Fatalf("%d leases after %d requests that are near the end", lent.Load(), want)
 		}
 	}
-	// It is still valid, and better than nothing.
 	fails = true
 	if err := look(t, c); err != nil {
 		t.Errorf("a lease that can't be renewed is not used until its end: %v", err)
 	}
 }
 
-// The API server rejects a request; it is repeated with a new lease, with its body.
 func TestLeaseEndsAtOnce(t *testing.T) {
 	d := newAPIServer(t, "one")
 	c, lent := leased(t, func(n int) (kube.Lease, error) {
@@ -142,7 +137,7 @@ func TestLeaseEndsAtOnce(t *testing.T) {
 	if lent.Load() != 2 || d.turned.Load() != 1 {
 		t.Errorf("%d leases and %d requests turned away, want 2 and 1", lent.Load(), d.turned.Load())
 	}
-	// Every lease is rejected: that is the answer, and the API server is not asked for ever.
+	// If every lease is rejected, that is the answer.
 	d.token.Store("three")
 	if err := look(t, c); !errors.Is(err, kube.ErrDenied) {
 		t.Errorf("got %v, want what the API server says", err)
@@ -173,7 +168,6 @@ func TestNoLease(t *testing.T) {
 	}
 }
 
-// A caller that waits for another's lease does not wait longer than its own time.
 func TestLeaseWait(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	c, _ := leased(t, func(int) (kube.Lease, error) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the configuration of the kubeconfig file and context, if given. Without a file it uses the cluster of this pod, else
-// $KUBECONFIG, else the kubeconfig in the home directory; without a context the file's current one.
+// Load returns the configuration of the kubeconfig file and context. Without a file it uses the cluster of this pod, else $KUBECONFIG,
+// else the kubeconfig in the home directory; without a context the file's current one.
 func Load(kubeconfig, context string) (*rest.Config, error) {
 	if kubeconfig == "" && context == "" {
 		config, err := rest.InClusterConfig()
@@ -65,8 +65,7 @@ func ContextNamespace(kubeconfig, context string) (string, error) {
 	return namespace, nil
 }
 
-// Read returns the configuration of the current context in the text of a kubeconfig. Files and programs that it names are errors, because
-// the text comes from elsewhere.
+// Read returns the configuration of the current context in a kubeconfig. Files and programs that it names are errors: the text comes from elsewhere.
 func Read(text []byte) (*rest.Config, error) {
 	file, err := clientcmd.Load(text)
 	if err != nil {
@@ -89,7 +88,6 @@ func Read(text []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// names returns the sorted keys as a list for people.
 func names[T any](m map[string]T) string {
 	if len(m) == 0 {
 		return "none"
@@ -97,7 +95,7 @@ func names[T any](m map[string]T) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// As returns the configuration for the holder of a bearer token, without any credentials of config.
+// As returns the configuration for the holder of a bearer token, without config's credentials.
 func As(config *rest.Config, token string) *rest.Config {
 	c := rest.AnonymousClientConfig(config)
 	c.BearerToken = token

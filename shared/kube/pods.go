@@ -14,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrBlocked says that an eviction is refused at present by a PodDisruptionBudget.
+// ErrBlocked says that a PodDisruptionBudget refuses an eviction now.
 var ErrBlocked = errors.New("a disruption budget forbids it now")
 
-// A podPart contains the fields of a Pod that are read in a list: where it runs and may run, why it is not ready, and its environment. Its
-// commands, most of the rest, are left out.
+// A podPart leaves out a Pod's commands, most of the rest.
 type podPart struct {
 	Metadata struct {
 		Namespace         string                  `json:"namespace"`
@@ -79,8 +78,8 @@ func (p *podPart) pod() corev1.Pod {
 	}
 }
 
-// Pods returns the Pods of a namespace whose labels match the selector; an empty selector matches all. Each has the fields of where it runs
-// and may run, why it is not ready, and the names and values of its environment, without their sources.
+// Pods returns the Pods of a namespace whose labels match the selector; empty: all. They have where they run and may run, why they are
+// not ready, and the names and values of their environment, without sources.
 func (c *Cluster) Pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	if !ValidName(namespace) {
 		return nil, noName("list Pods", "namespace", namespace)
@@ -117,15 +116,14 @@ func (c *Cluster) EndpointSlices(ctx context.Context, namespace, service string)
 	return all[discoveryv1.EndpointSlice](ctx, c, "list EndpointSlices of "+namespace, "/apis/discovery.k8s.io/v1/namespaces/"+namespace+"/endpointslices", query)
 }
 
-// EachEndpointSlice calls see with each EndpointSlice of all namespaces, page by page and in no order. It stops at an error of see and
-// returns it as it is. It needs grant.ListEndpointSlices.
+// EachEndpointSlice calls see with each EndpointSlice of all namespaces, in no order, and returns see's error as it is. It needs grant.ListEndpointSlices.
 func (c *Cluster) EachEndpointSlice(ctx context.Context, see func(*discoveryv1.EndpointSlice) error) error {
 	_, err := list(ctx, c, "list EndpointSlices", "/apis/discovery.k8s.io/v1/endpointslices", nil, see)
 	return err
 }
 
-// Evict evicts the Pod with this UID, as when a node is drained: its owner creates another, and disruption budgets count. It returns
-// ErrConflict if another Pod has the name now, ErrBlocked if a budget forbids it, and ErrNotFound if the Pod is gone.
+// Evict evicts the Pod with this UID: its owner creates another, and disruption budgets count. It returns ErrConflict if another Pod
+// has the name now, ErrBlocked if a budget forbids it, and ErrNotFound if the Pod is gone.
 func (w *Writer) Evict(ctx context.Context, namespace, name string, uid types.UID) error {
 	doing := fmt.Sprintf("evict Pod %s/%s", namespace, name)
 	if !ValidName(namespace) || !ValidName(name) {

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// makePod makes a Pod that is gone immediately when it is deleted.
 func makePod(t testing.TB, j *cluster.Cluster, namespace, name string, labels map[string]string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{

@@ -14,8 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// Concurrent callers share one list of the Services, and a later caller gets another one. The end of one caller does not end the list for
-// the others.
 func TestServicesAreReadOnceForAll(t *testing.T) {
 	var lists atomic.Int32
 	goOn := make(chan struct{})

@@ -17,16 +17,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// spell is how long a watch of one Service lasts before it is opened again.
+// spell is how long a watch of one Service lasts before it is reopened.
 const spell = 5 * time.Minute
 
-// grace is how long after its time the server may take to end a watch. A watch that goes on is dead: its connection fell silent without a
-// failed ping.
+// grace is how late the server may end a watch; later, its connection is dead without a failed ping.
 const grace = 15 * time.Second
 
-// WatchService calls see with each state of a Service after the resource version, until see returns true. An empty version begins with the
-// present state. It reopens the watch as needed, from the present state if versions were missed. It returns ErrNotFound when the Service is
-// deleted, ErrDenied when it may not be watched, and the context's error when that ends first.
+// WatchService calls see with each state of a Service after the resource version, until see returns true. An empty version begins with
+// the present state, and so does a reopened watch that missed versions. It returns ErrNotFound when the Service is deleted, ErrDenied
+// when it may not be watched, and the context's error when that ends first.
 func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
 	if !ValidName(namespace) || !ValidName(name) {
 		return noName("watch Service", "name", namespace+"/"+name)
@@ -75,14 +74,12 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 	}
 }
 
-// The pauses before a watch is reopened: long enough to spare a server that ends it immediately, short enough for a run that waits for the
-// outcome.
+// The pauses spare a server that ends a watch at once, and a run that waits for the outcome.
 const (
 	firstWait = 20 * time.Millisecond
 	lastWait  = 2 * time.Second
 )
 
-// errEnough ends a watch whose reader has seen enough.
 var errEnough = errors.New("enough")
 
 // watch calls see with each change after the version. It returns nil when the server ends the watch, and see's error as it is.
@@ -108,7 +105,6 @@ func watch[T any](ctx context.Context, c *Cluster, doing, path string, query map
 	return err
 }
 
-// frames reads the changes of a watch from the wire.
 func frames[T any](r io.Reader, doing string, see func(kind string, object *T) error) error {
 	from := &bounded{from: r, object: largest}
 	dec := json.NewDecoder(from)

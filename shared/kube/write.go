@@ -23,7 +23,7 @@ type Writer struct {
 	tried   map[string]map[string]any // all patches of a dry run, by path; nil outside of one
 }
 
-// NewWriter returns a Writer for the cluster of c. Classes, which have the reads and may not import this package, cannot reach it.
+// NewWriter returns a Writer for the cluster of c. Classes may not import this package and cannot reach it.
 func NewWriter(c *Cluster) *Writer { return &Writer{cluster: c} }
 
 // OnWrite returns a Writer that calls tell for each write to a Service or Pod when it is answered or given up.
@@ -37,8 +37,7 @@ func (w *Writer) OnWrite(tell func(event.Call)) *Writer {
 // ErrNoDryRun says that a webhook of the cluster does not support dry runs.
 var ErrNoDryRun = errors.New("it can't be tried")
 
-// Dry returns a Writer whose writes the API server checks and does not store. A Service that it returns includes all earlier patches. It
-// may be used by one goroutine at a time.
+// Dry returns a Writer, for one goroutine at a time, whose writes the API server checks and does not store. A returned Service includes earlier patches.
 func (w *Writer) Dry() *Writer {
 	if w == nil {
 		return nil
@@ -46,13 +45,12 @@ func (w *Writer) Dry() *Writer {
 	return &Writer{cluster: w.cluster, tried: map[string]map[string]any{}}
 }
 
-// A ServicePatch is a change of a Service; everything else stays.
+// A ServicePatch is a change of a Service.
 type ServicePatch struct {
 	Annotations map[string]*string // by key; a nil value removes the annotation
 	Spec        json.RawMessage    // JSON merge patch of the spec, or nil
 }
 
-// body returns the patch without annotations.
 func (p ServicePatch) body() map[string]any {
 	if p.Spec == nil {
 		return map[string]any{}
@@ -60,23 +58,21 @@ func (p ServicePatch) body() map[string]any {
 	return map[string]any{"spec": p.Spec}
 }
 
-// PatchService changes a Service that still has the resource version, and returns the result. It returns ErrConflict if the Service has
-// changed since, and ErrInvalid for a patch that the API server refuses.
+// PatchService changes a Service that still has the resource version, and returns it. ErrConflict: it has changed since. ErrInvalid: the patch is refused.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
 	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
 }
 
-// TryService makes the API server check the change of a Service, including admission webhooks, without making it. The error is that of
-// PatchService.
+// TryService has the API server and its webhooks check a change of a Service without making it, with PatchService's errors.
 func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
 	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
 	return err
 }
 
-// PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the result. An empty status
-// clears it. It returns ErrConflict if the Service has changed since.
+// PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the Service. An empty
+// status clears it. ErrConflict: the Service has changed since.
 func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version string, status corev1.LoadBalancerStatus) (*corev1.Service, error) {
-	// A list is replaced as a whole, and null removes it.
+	// Null removes a list.
 	lb := map[string]any{"ingress": nil}
 	if len(status.Ingress) > 0 {
 		lb["ingress"] = status.Ingress
@@ -131,7 +127,7 @@ func (w *Writer) query() map[string]string {
 	return q
 }
 
-// after returns the patch of an object combined with earlier ones of the dry run, which the API server does not store.
+// after adds the dry run's earlier patches, which the API server does not store.
 func (w *Writer) after(path string, body []byte) ([]byte, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(body, &patch); err != nil {
@@ -141,7 +137,6 @@ func (w *Writer) after(path string, body []byte) ([]byte, error) {
 	return json.Marshal(w.tried[path])
 }
 
-// together returns the JSON merge patch that does what first and then next do.
 func together(first, next map[string]any) map[string]any {
 	all := maps.Clone(first)
 	if all == nil {
@@ -158,8 +153,7 @@ func together(first, next map[string]any) map[string]any {
 	return all
 }
 
-// untried returns the error of a write as ErrNoDryRun, if a webhook does not support dry runs
-// (k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
+// untried returns ErrNoDryRun if a webhook does not support dry runs (k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go).
 func (w *Writer) untried(err error) error {
 	var own *Error
 	if w.tried != nil && errors.As(err, &own) && own.Status == http.StatusBadRequest && strings.Contains(own.Message, "does not support dry run") {
@@ -168,7 +162,6 @@ func (w *Writer) untried(err error) error {
 	return err
 }
 
-// tell reports a write, in the words of the API server's audit log.
 func (w *Writer) tell(action, resource, version string, err error) {
 	if w.onWrite == nil {
 		return
@@ -204,9 +197,8 @@ func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error)
 	return made.event(), nil
 }
 
-// PutEvent writes an Event about an object under its name: it creates it, or updates the existing one and keeps its first time. The API
-// server forgets an Event an hour after its last change, so either may happen at any time. It returns ErrNotFound if the namespace does not
-// exist. It needs grant.PatchEvents and grant.CreateEvents.
+// PutEvent creates an Event about an object, or updates the existing one and keeps its first time; the API server forgets it an hour
+// after its last change. ErrNotFound: the namespace does not exist. It needs grant.PatchEvents and grant.CreateEvents.
 func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
 	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
 	if !ValidName(e.Namespace) || !ValidName(e.Name) {

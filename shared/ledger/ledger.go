@@ -21,11 +21,10 @@ const (
 	pageHeld = time.Minute     // how long an occurrence may be seen and not published
 )
 
-// Late is the default time after its due time at which an unsettled failure counts as lost.
+// Late is after how long past its due time an unsettled failure counts as lost, by default.
 const Late = 15 * time.Minute
 
-// A Page counts what an exporter has met since it started. The counts balance: each Event seen has come to exactly one of the ends, or
-// waits.
+// A Page counts what an exporter has met since it started. The counts balance: each Event seen has come to exactly one end, or waits.
 type Page struct {
 	Exporter  string        `json:"exporter"`  // one process
 	Since     time.Time     `json:"since"`     // its start
@@ -43,7 +42,7 @@ type Page struct {
 	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one has waited
 }
 
-// Waiting returns how many Events have been seen and have no end yet.
+// Waiting returns how many Events have no end yet.
 func (p Page) Waiting() int64 {
 	return p.Events - p.Ignored - p.Reported - p.Overtaken - p.Published - p.Kept - p.Dead - p.Strange - p.Released
 }
@@ -71,8 +70,7 @@ func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// A Ledger accounts for the failures that FAILED keeps, the newest of each Service and class. Each counts in one column of its class;
-// entries in Lost and Problems do not balance.
+// A Ledger accounts for the newest failure of each Service and class in FAILED, each in one column of its class. Lost and Problems do not balance.
 type Ledger struct {
 	Cluster   string    `json:"cluster"`
 	At        time.Time `json:"at"`
@@ -82,8 +80,7 @@ type Ledger struct {
 	Problems  []string  `json:"problems"`  // other imbalances, one sentence each
 }
 
-// Alive returns the page of the exporter with the newest one, and whether it still runs; the zero Page if no page is from the last
-// hour.
+// Alive returns the newest exporter's page, and whether it still runs; the zero Page if none is from the last hour.
 func (l Ledger) Alive() (Page, bool) {
 	if len(l.Exporters) == 0 {
 		return Page{}, false
@@ -116,8 +113,7 @@ type Loss struct {
 	Why       string        `json:"why"`
 }
 
-// Draw reconciles the failures of a cluster. A failure is lost if, for longer than late after it was due, it was neither settled nor
-// looked at.
+// Draw reconciles the failures of a cluster. A failure is lost if, for longer than late after it was due, it was neither settled nor looked at.
 func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, late time.Duration) (Ledger, error) {
 	const doing = "reconcile the ledger"
 	if err := event.ValidCluster(cluster); err != nil {
@@ -127,7 +123,7 @@ func Draw(ctx context.Context, s *stream.Stream, cluster string, now time.Time, 
 		Ledger: Ledger{Cluster: cluster, At: now, Exporters: []Page{}, Classes: []Account{}, Lost: []Loss{}, Problems: []string{}},
 		late:   late, accounts: map[string]*Account{}, dead: map[string]time.Time{}, ends: map[string]end{},
 	}
-	// FAILED is read first: a failure settled afterwards is then missing in none of the others.
+	// FAILED is read first: what is settled afterwards is then in the others.
 	filter := event.FailedSubject(cluster, "*", "*")
 	err := s.Each(ctx, stream.Failed, filter, time.Time{}, b.failure)
 	if err == nil {
@@ -171,14 +167,12 @@ type balance struct {
 	ends     map[string]end       // by UID and class
 }
 
-// A failed holds the parts of a message of FAILED that the ledger needs.
 type failed struct {
 	origin, of string // its subject, and the UID and class in it
 	Loss
 	last time.Time // when it was last seen
 }
 
-// An end is the state of a class in the document of an object.
 type end struct {
 	phase     event.Phase
 	result    event.Result
@@ -212,7 +206,6 @@ func (b *balance) died(m stream.Message) error {
 	return nil
 }
 
-// document adds the ends of all classes in the document of an object.
 func (b *balance) document(of stream.Entry) {
 	d, err := event.ReadDocument(of.Value)
 	if err != nil {
@@ -250,7 +243,7 @@ func (b *balance) enter(f failed) {
 		return
 	}
 	loss := f.Loss
-	// An open record covers later failures too: they wait with it.
+	// An open record covers later failures too.
 	loss.Since, loss.Why = f.Published, "Nobody has looked at it."
 	open := r.phase != "" && !(r.phase == event.Settled && r.result.Settled())
 	if open {
@@ -280,8 +273,7 @@ func (e end) settles(f failed) bool {
 	if e.phase != event.Settled || !e.result.Settled() {
 		return false
 	}
-	// A failure from before a fix was proven, or undone, needs no record of its own. Only the event's ID shows that a run answered it:
-	// the clock of that run may be wrong.
+	// A failure from before a fix was proven, or undone, needs no record of its own. Its run's clock may be wrong: only the event's ID counts.
 	return e.event == f.Event || e.again == f.Event || (e.result.Worked() || e.result == event.Undone) && !f.last.After(e.at) && !f.last.After(e.stored)
 }
 
@@ -312,8 +304,8 @@ func (b *balance) pages(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// ExporterSeen returns an exporter's last sign of life in a cluster: a running one writes a page each minute, which is kept for an hour, and
-// its last stored position is kept permanently. stream.ErrNotFound if there never was one.
+// ExporterSeen returns an exporter's last sign of life in a cluster: its page, written each minute and kept for an hour, or its last
+// stored position; stream.ErrNotFound if it never ran.
 func ExporterSeen(ctx context.Context, s *stream.Stream, cluster string) (time.Time, error) {
 	view, err := s.View(ctx, event.ProgressKey(cluster), event.PageKey(cluster, "*"))
 	var last time.Time

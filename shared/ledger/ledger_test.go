@@ -16,7 +16,6 @@ import (
 
 const cluster, class = "c1", "tag-missing"
 
-// set connects to a server and sets its streams up for the class in the cluster.
 func set(t *testing.T, server *embedded.Server) *stream.Stream {
 	t.Helper()
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -26,7 +25,6 @@ func set(t *testing.T, server *embedded.Server) *stream.Stream {
 	return s
 }
 
-// The ledger accounts for each failure, whatever was stored, replaced and removed.
 func TestLedger(t *testing.T) {
 	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx, now := t.Context(), time.Now()
@@ -95,13 +93,11 @@ func TestLedger(t *testing.T) {
 	fails(0, 2)
 	read("one has failed again", many/2-1)
 
-	// A run that ended as the last record says leaves no record.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(time.Second), Event: failed(0, 2).ID()})
 	read("answered as before", many/2)
-	// Such a run's clock may be behind that of the record's writer.
+	// The clock of such a run may be behind that of the record's writer.
 	document(0, event.Case{Record: record(0, 1, event.Asked), Last: now.Add(-10 * time.Minute), Event: failed(0, 2).ID(), Repeats: 2})
 	read("answered as before, by a clock that is behind", many/2)
-	// A delayed failure is answered after later ones.
 	document(0, event.Case{Record: record(0, 2, event.Asked), Last: now.Add(time.Second), Event: failed(0, 1).ID(), Repeats: 2})
 	read("an older one was answered last", many/2)
 	must(s.Delete(ctx, event.StateKey(cluster, uid(0))))
@@ -119,7 +115,6 @@ func TestLedger(t *testing.T) {
 	settles(0, 1, event.Fixed)
 	read("it fails since a fix by a clock that is ahead", many/2-1)
 
-	// A dead letter counts until it is dropped.
 	m, err := s.Last(ctx, stream.Failed, event.FailedSubject(cluster, class, uid(many-1)))
 	must(err)
 	must(s.Dead(ctx, "no reason", m.Subject, m.Header, m.Data))
@@ -137,7 +132,6 @@ func TestLedger(t *testing.T) {
 		t.Errorf("it is %+v", a)
 	}
 
-	// An unreadable key is reported as long as it exists.
 	must(s.Put(ctx, event.StateKey(cluster, uid(1)), []byte("{")))
 	read("a key that can't be read", many/2-2)
 	if len(last.Problems) != 2 { // and the exporter is missing
@@ -150,7 +144,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// A ledger read from a lagging node reports the missing failures the next time.
+// A lagging node's missing failures are reported the next time.
 func TestLedgerOfANodeBehind(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -204,7 +198,6 @@ func TestLedgerOfANodeBehind(t *testing.T) {
 	}
 }
 
-// An exporter's signs of life are its page of the ledger and its last stored position.
 func TestHeard(t *testing.T) {
 	s := set(t, nats.Start(t, embedded.Options{}))
 	ctx := t.Context()

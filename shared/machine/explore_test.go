@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// An explorer visits all states of a scope, breadth first. It stores each document, list of effects and call of Next once.
+// An explorer visits all states of a scope, breadth first, and stores each document, list of effects and call of Next once.
 type explorer struct {
 	scope   scope
 	docs    []Doc
@@ -50,12 +50,11 @@ type shift struct {
 
 const most = 3_000_000
 
-// A violation is a broken invariant. It ends an exploration.
 type violation struct{ what string }
 
 func violated(format string, args ...any) { panic(violation{fmt.Sprintf(format, args...)}) }
 
-// Engines have a new name after each start. A name is reused once no document contains it.
+// Engines have a new name after each start, reused once no document contains it.
 var names = [2][4]string{{"a", "a1", "a2", "a3"}, {"b", "b1", "b2", "b3"}}
 
 var classes = [2]string{"one", "two"}
@@ -127,7 +126,7 @@ func (x *explorer) trace(i int32) string {
 	return strings.Join(lines, "\n")
 }
 
-// intern returns the number of a document. The model ignores when attempts began, and waits of cases that do not wait.
+// intern returns the number of a document, without when attempts began and waits of cases that do not wait.
 func (x *explorer) intern(d Doc) int32 {
 	d = clone(d)
 	d.Revision = 0
@@ -203,8 +202,7 @@ func orderID(d Doc) string {
 	return d.Order.ID
 }
 
-// list returns the number of a list of effects. The order is in the document, and the duration of a return does not matter: the model
-// delivers early and late.
+// list returns the number of a list of effects. The order is in the document, and a return's duration does not matter: the model delivers early and late.
 func (x *explorer) list(effects []Effect) int32 {
 	effects = slices.Clone(effects)
 	for i, e := range effects {
@@ -265,7 +263,7 @@ func (x *explorer) shifted(doc int32, by time.Duration, away bool) int32 {
 	return id
 }
 
-// longAgo is the time at which engines left that have been away for too long.
+// longAgo is when engines left that have been away for too long.
 var longAgo = t0.Add(-2 * stale)
 
 func latest(a, b time.Time) time.Time {
@@ -275,7 +273,6 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// fresh returns a number that no document and no order uses.
 func (x *explorer) fresh(w *world) int {
 	used := x.used(w)
 	for n := 1; ; n++ {
@@ -345,7 +342,6 @@ func (x *explorer) revision(w *world) uint8 {
 	return max(top, w.cut.rev, w.late.rev) + 1
 }
 
-// report gives an engine's run a report, and the engine the effects that follow.
 func (x *explorer) report(w *world, i int, rep Report) {
 	e := &w.eng[i]
 	in := Input{
@@ -398,7 +394,7 @@ func (x *explorer) report(w *world, i int, rep Report) {
 	x.settle(w, i)
 }
 
-// settle performs effects at once whose moment makes no difference: Return, and Store unless the scope wants it separate.
+// settle performs effects whose moment does not matter: Return, and Store unless the scope wants it separate.
 func (x *explorer) settle(w *world, i int) {
 	e := &w.eng[i]
 	if _, ok := x.lists[e.list][e.at].(Store); ok && !x.scope.apart {
@@ -420,7 +416,6 @@ func (x *explorer) name(w *world, i int) string {
 	return names[i][w.eng[i].start]
 }
 
-// restart returns an engine after a crash.
 func (x *explorer) restart(w *world, i int) {
 	holders := []string{x.docs[w.doc].Holder}
 	for j, e := range w.eng {
@@ -435,7 +430,7 @@ func (x *explorer) restart(w *world, i int) {
 	w.eng[i] = engine{start: uint8(start)}
 }
 
-// lives reports whether the holder of a document has a fresh heartbeat. An engine that asks about itself begins a run and has none.
+// lives reports whether a document's holder has a fresh heartbeat. An engine that asks about itself begins a run and has none.
 func (x *explorer) lives(w *world, asks int, holder string) bool {
 	for i, e := range w.eng {
 		if x.name(w, i) == holder {
@@ -510,7 +505,6 @@ func (x *explorer) deliver(w world, i int, emit func(world, action)) {
 	}
 }
 
-// step performs an engine's next effect.
 func (x *explorer) step(w world, i int, emit func(world, action)) {
 	e := w.eng[i]
 	if e.sent {
@@ -635,7 +629,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	}
 }
 
-// appends checks that the document holds what an engine appends to the audit, unless another one has written it.
+// appends checks that the document holds what an engine appends to the audit, unless another engine has written it.
 func (x *explorer) appends(w world, i int) {
 	e := w.eng[i]
 	for _, entry := range x.docs[e.doc].Outbox {
@@ -684,7 +678,7 @@ func (x *explorer) store(w world, i int, done func(world, kind, string, string),
 	emit(to, action{faults, int8(i), "store", "late"})
 }
 
-// looks answers a look: truthfully on whether a step is made, and otherwise in every way that the scope has.
+// looks answers truthfully whether a step is made, and otherwise in every way of the scope.
 func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, Report, kind, string, string)) {
 	outcomes := map[Answer]Outcome{Gone: "gone", Superseded: "superseded", Proven: "fixed", Works: "synced", Person: "needs-action"}
 	reported = func(report func(world, Report, kind, string, string)) func(world, Report, kind, string, string) {
@@ -780,7 +774,6 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 
 func bit(attempt, step int) uint16 { return 1 << (attempt*2 + step) }
 
-// send gives the hand an order, which refuses an expired one.
 func (x *explorer) send(w world, i int, d Doc, emit func(world, action)) {
 	o := d.Order
 	left := int16(o.Expires.Sub(t0) / time.Second)
@@ -883,7 +876,6 @@ func (x *explorer) write(w *world, o out) {
 	}
 }
 
-// hand lets orders write without an engine's knowledge, as long as they can.
 func (x *explorer) hand(w world, emit func(world, action)) {
 	for n, o := range w.orders {
 		if o.id == 0 || x.awaited(&w, o) {
@@ -908,7 +900,6 @@ func (x *explorer) awaited(w *world, o out) bool {
 	})
 }
 
-// people lets people and the rest of the world act.
 func (x *explorer) people(w world, emit func(world, action)) {
 	act := func(k kind, what string, change func(*world)) {
 		to := w
@@ -1055,13 +1046,12 @@ func (x *explorer) jump(w world, by time.Duration, away bool, emit func(world, a
 	emit(to, action{plain, -1, what, by.String()})
 }
 
-// live checks that an end can be reached from every state in an environment.
 func (x *explorer) live(m mode) {
 	var may [32]bool
 	for _, k := range m.may {
 		may[k] = true
 	}
-	// Predecessors, in one slice: those of state i are preds[first[i]:first[i+1]].
+	// The predecessors of state i are preds[first[i]:first[i+1]].
 	first := make([]int32, len(x.states)+1)
 	for n, to := range x.to {
 		if may[x.kinds[n]] {
@@ -1102,7 +1092,6 @@ func (x *explorer) live(m mode) {
 	}
 }
 
-// ended reports whether all failures and requests are acknowledged, and no work is under way.
 func (x *explorer) ended(w world) bool {
 	d := x.docs[w.doc]
 	if w.eng[0].running || w.eng[1].running || d.Holder != "" || w.request.event > 0 && !w.request.acked {
@@ -1116,7 +1105,7 @@ func (x *explorer) ended(w world) bool {
 	return !slices.ContainsFunc(d.Cases, func(c Case) bool { return c.State != Idle && c.State != Asked })
 }
 
-// TestExplore explores all scopes, and compares the transitions of cases with the table in CONTRIBUTING.md.
+// TestExplore explores all scopes, and compares cases' transitions with the table in CONTRIBUTING.md.
 func TestExplore(t *testing.T) {
 	moves := map[[2]State]bool{}
 	whole := true

@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// commit puts a document into the bucket, and checks the invariants of each write.
 func (x *explorer) commit(w *world, doc int32, by int) {
 	old, now := x.docs[w.doc], x.docs[doc]
 	if by >= 0 && old.Holder != "" && old.Holder != x.name(w, by) && x.lives(w, by, old.Holder) {
@@ -83,7 +82,6 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 	x.refresh(w)
 }
 
-// entry returns the bit of an audit record.
 func (x *explorer) entry(e Entry) uint64 {
 	b, ok := x.entries[e]
 	if !ok {
@@ -96,7 +94,6 @@ func (x *explorer) entry(e Entry) uint64 {
 	return b
 }
 
-// refresh removes from the stored intents the objections that no longer hold.
 func (x *explorer) refresh(w *world) {
 	for id := range w.intents {
 		n := &w.intents[id]
@@ -121,7 +118,6 @@ func (x *explorer) refresh(w *world) {
 	}
 }
 
-// checkOrder checks the invariants when an order is sent that its hand would accept.
 func (x *explorer) checkOrder(w *world, id int, o Order) {
 	n := w.intents[id]
 	if !n.stored {
@@ -269,7 +265,6 @@ func (x *explorer) check(w *world) {
 	}
 }
 
-// known reports whether a document shows that a step is made.
 func known(c Case, attempt, step int) bool {
 	if c.Plan != nil && c.Attempt == attempt && step < c.Plan.Next {
 		return true
@@ -277,12 +272,10 @@ func known(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && step < a.Steps })
 }
 
-// maybe reports whether a document shows that a step of a finished plan may be made.
 func maybe(c Case, attempt, step int) bool {
 	return slices.ContainsFunc(c.Done, func(a Attempt) bool { return a.Number == attempt && a.Steps == step && a.Maybe })
 }
 
-// ordered reports whether a document shows that a step may be made or undone, and will be checked.
 func ordered(d Doc, c Case, attempt, step int) bool {
 	o := d.Order
 	return o != nil && o.Class == c.Class && o.Attempt == attempt && o.Step == step

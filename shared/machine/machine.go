@@ -1,5 +1,6 @@
 // Package machine decides what an engine does for one object. Next takes the object's document and a report of an event; it returns
-// the new document and the effects that follow. It has no I/O, no clock and no goroutine.
+// the new document and the effects that follow. It has no I/O, no clock and no goroutine. Begin with Next in next.go, then read
+// proceed.
 //
 // With two engines, and crashes and late or lost answers at any point, it guarantees:
 //
@@ -14,8 +15,7 @@
 //
 //   - It performs effects in order, and ends the run if a Store loses its comparison. The nonce resolves a lost acknowledgement.
 //   - It begins a run with a Delivered or an UndoAsked on a document that it has just read, and has one run per object.
-//   - It gives each answer to the run that asked, with the document that Next returned last, even if no Store was among the
-//     effects.
+//   - It gives each answer to the run that asked, with the document that Next returned last, even without a Store.
 //   - It signs an order with the ID and the expiry in Send. All times are the server's.
 //   - It reports an UndoAsked only for the case that is open or ended last.
 //   - It keeps the steps of the attempts in Done: they are checked and undone.
@@ -23,8 +23,6 @@
 //   - For Bars it ignores a drifted step that is only possibly made.
 //   - It repeats a run with Again, or of a person, until Ack: no stream delivers these again.
 //   - It limits how often Taken says Again in one run, and reserves a moment to write once per step.
-//
-// Begin with Next in next.go, then read proceed.
 package machine
 
 import "time"
@@ -32,7 +30,7 @@ import "time"
 // A State is the state of a case.
 type State string
 
-// The states. In the first three a case rests; in the others a run works on it, and the document has a holder.
+// In the first three states a case rests; in the others a run works on it, and the document has a holder.
 const (
 	Idle      State = "idle"      // nothing is open
 	Asked     State = "asked"     // a person has to decide or do something
@@ -46,7 +44,6 @@ const (
 // A Why is the code of a wait.
 type Why string
 
-// The reasons to wait.
 const (
 	ForErrors  Why = "errors"  // a call failed
 	ForGuards  Why = "guards"  // the guards could not be read, or showed another document
@@ -65,7 +62,7 @@ const (
 	ForCrash   Why = "crash"   // the holder died; the wait is over at once
 )
 
-// A Wait is the only form of "later". For a question, Why says what has lasted or what has stopped an undo.
+// A Wait is the only form of "later". For a question, Why says what has lasted or stopped an undo.
 type Wait struct {
 	Until time.Time `json:"until,omitzero"`
 	Why   Why       `json:"why,omitempty"`
@@ -129,7 +126,7 @@ type Plan struct {
 	Written  time.Time     `json:"written,omitzero"` // of the last made step
 }
 
-// An Undo is a requested undo. Neither a pause nor the policy holds back a person's. An undo that can't go on ends as a question.
+// An Undo is a requested undo. Neither a pause nor the policy holds back a person's. If it can't go on, it ends as a question.
 type Undo struct {
 	Person bool `json:"person,omitempty"` // requested by a person, not by the policy
 	Begun  bool `json:"begun,omitempty"`  // all targets were checked, and an order was stored
@@ -189,7 +186,7 @@ type UndoAsked struct {
 	Own     int  // how many of the newest attempts belong to the case, if another case has begun since without a write
 }
 
-// Looked is the answer of a look. The document says what the look was for.
+// Looked is the answer of a look; the document says what it was for.
 type Looked struct {
 	Answer   Answer
 	Outcome  Outcome       // of Gone, Superseded, Proven and Works: how the case ends; of Person, and of Changed if a person has to know of it: the question
@@ -225,8 +222,7 @@ const (
 	Drifted Answer = "drifted" // Check, Bars: a target is neither as found nor as left
 )
 
-// Guarded holds the state of control, budgets, approvals, the policy and the object before an order, read in one request with the
-// document.
+// Guarded holds control, budgets, approvals, the policy and the object before an order, read in one request with the document.
 type Guarded struct {
 	Revision uint64        // of the document in the answer
 	Readable bool          // all was read
@@ -283,7 +279,7 @@ type Effect any
 // Store compares the document's revision and stores the document that Next returned.
 type Store struct{}
 
-// Flush appends the outbox to the audit; an entry that is already there counts as appended.
+// Flush appends the outbox to the audit, each entry once.
 type Flush struct{}
 
 // Look asks the hand to read.
@@ -307,7 +303,7 @@ const (
 // Guard appends the outbox to the audit and then reads the contents of Guarded.
 type Guard struct{}
 
-// Take takes places in the budgets and claims; the attempt keeps a place that it already has.
+// Take takes places in the budgets and claims; the attempt keeps its own.
 type Take struct {
 	Attempt  int
 	Approved bool // places of claims only

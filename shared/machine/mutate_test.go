@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A mutation removes one rule from next.go. The exploration of its scope must find what that breaks.
+// A mutation removes one rule from next.go; exploring its scope must find what that breaks.
 type mutation struct {
 	name, scope string
 	old, new    string
@@ -241,7 +241,7 @@ var mutations = []mutation{
 	},
 }
 
-// TestMutations shows that the exploration detects the loss of each rule, in a copy of next.go that is compiled in its place.
+// TestMutations compiles a copy of next.go without each rule in its place, and shows that the exploration detects the loss.
 func TestMutations(t *testing.T) {
 	source, err := os.ReadFile("next.go")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// Time limits.
 const (
 	Expiry    = 30 * time.Second // of an order; hands accept no later one
 	Quiet     = time.Minute      // after an order's expiry: hand and cloud may still be writing, and clocks differ
@@ -28,8 +27,8 @@ const (
 // backOff is how long a case waits after this many runs in a row without progress.
 var backOff = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute}
 
-// Next returns the document after a report, and the driver's next effects. It does not modify its arguments. An unexpected report,
-// such as a late answer, changes nothing and has no effects.
+// Next returns the document after a report, and the next effects. It does not modify its arguments; an unexpected report, such as a
+// late one, does nothing.
 func Next(d Doc, in Input) (Doc, []Effect) {
 	r := run{d: clone(d), in: in}
 	switch a := in.Report.(type) {
@@ -105,7 +104,7 @@ func copied[T any](p *T) *T {
 
 func (r *run) do(e Effect) { r.effects = append(r.effects, e) }
 
-// mine returns the case of the class whose failure the run handles, and adds it if it is new.
+// mine returns the case of the run's class, and adds it if it is new.
 func (r *run) mine() *Case {
 	i, found := slices.BinarySearchFunc(r.d.Cases, r.in.Class, func(c Case, class string) int { return cmp.Compare(c.Class, class) })
 	if !found {
@@ -114,7 +113,7 @@ func (r *run) mine() *Case {
 	return &r.d.Cases[i]
 }
 
-// working returns the case that the holder works on; nil if absent.
+// working returns the case that the holder works on, or nil.
 func (r *run) working() *Case {
 	i := slices.IndexFunc(r.d.Cases, func(c Case) bool { return !c.rests() })
 	if i < 0 {
@@ -127,15 +126,14 @@ func (c *Case) rests() bool { return c.State == Idle || c.State == Asked || c.St
 
 func (r *run) due(c *Case) bool { return !r.in.Now.Before(c.Wait.Until) }
 
-// mayHaveWritten reports whether a step of the case's plan is made, or possibly made.
+// mayHaveWritten reports whether a step of the case's plan is made, or may be.
 func (r *run) mayHaveWritten(c *Case) bool {
 	return c.Plan != nil && (c.Plan.Next > 0 || r.order(c) != nil)
 }
 
-// old reports whether the case's plan began so long ago that the class is asked again.
+// old reports whether the plan began so long ago that the class is asked again.
 func (r *run) old(c *Case) bool { return r.in.Now.Sub(c.Plan.Begun) > stale }
 
-// order returns the document's order if it is the case's.
 func (r *run) order(c *Case) *Order {
 	if o := r.d.Order; o != nil && o.Class == c.Class {
 		return o
@@ -164,8 +162,8 @@ func (r *run) delivered(a Delivered) {
 	r.begin(c)
 }
 
-// holds reports whether the case comes back only after its wait, whatever fails meanwhile. Other cases look again as soon as the
-// stream delivers a failure: a hold on a plan of which nothing is made says nothing about a newer failure.
+// holds reports whether the case comes back only after its wait, whatever fails meanwhile. Other cases look again when the stream
+// delivers a failure: a hold on a plan without a made step says nothing about a newer failure.
 func (c *Case) holds(known bool) bool {
 	switch {
 	case c.Wait.Why == ForAnswer, c.Plan != nil && c.Plan.Next < c.Plan.Steps:
@@ -222,8 +220,8 @@ func (r *run) takeOver() *Case {
 	return nil
 }
 
-// begin makes the engine the holder and works on the case. It goes on from the document if a step was or may have been made, or waits
-// for its due time; otherwise it looks again.
+// begin makes the engine the holder. It goes on from the document if a step was or may have been made, or waits for its due time;
+// otherwise it looks again.
 func (r *run) begin(c *Case) {
 	r.d.Holder, r.store = r.in.Engine, true
 	if r.in.Now.Sub(c.Wait.Until) > stale { // no engine has tried for that time
@@ -247,7 +245,7 @@ func (r *run) begin(c *Case) {
 	r.proceed(c)
 }
 
-// proceed goes on with the case that the run works on: first an order in doubt, then the state's own work.
+// proceed first settles an order in doubt, then does the state's own work.
 func (r *run) proceed(c *Case) {
 	if o := r.order(c); o != nil {
 		over := o.Expires.Add(Quiet)
@@ -287,7 +285,7 @@ func (r *run) proceed(c *Case) {
 	}
 }
 
-// intend stores the next order and then reads the guards: they count only if they show the document with the order in it.
+// intend stores the next order and then reads the guards, which count only if they show the document with it.
 func (r *run) intend(c *Case) {
 	if r.d.Active != "" && r.d.Active != c.Class {
 		r.stuck(c, ForOther, later, 0)
@@ -308,7 +306,6 @@ func (r *run) intend(c *Case) {
 	r.do(Guard{})
 }
 
-// flushed ends a run whose case rests.
 func (r *run) flushed(a Flushed) {
 	if !a.OK {
 		r.do(Return{backOff[0]})
@@ -342,7 +339,7 @@ func (r *run) looked(c *Case, a Looked) {
 	}
 }
 
-// checked goes on after an unanswered order whose step was looked at.
+// checked goes on after a look at an unanswered order's step.
 func (r *run) checked(c *Case, a Looked) {
 	o := *r.d.Order
 	switch a.Answer {
@@ -444,7 +441,7 @@ func (r *run) guarded(c *Case, g Guarded) {
 	}
 }
 
-// admit decides on a new plan. The plan enters the document only when it has its place.
+// admit decides on a new plan, which enters the document only when it has its place.
 func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	plan := c.Plan
 	c.Plan = nil
@@ -476,7 +473,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	}
 }
 
-// permit sends the order that was just stored, or withdraws it: it was not signed yet.
+// permit sends the order that was just stored, or withdraws it unsigned.
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
 	o, p := *r.d.Order, c.Plan // an undo has no plan
 	r.d.Order = nil
@@ -560,7 +557,7 @@ func (r *run) applied(c *Case, a Applied) {
 	}
 }
 
-// made records in the document that the step of the order is made, or undone.
+// made records that the order's step is made, or undone.
 func (r *run) made(c *Case) {
 	o := *r.d.Order
 	r.d.Order, r.store = nil, true
@@ -597,8 +594,7 @@ func (r *run) shorten(c *Case, uncount bool) {
 
 func (c *Case) newest() *Attempt { return &c.Done[len(c.Done)-1] }
 
-// moved gives up the rest of a plan or of an undo whose target somebody else has changed. If the order is still in the document, it is
-// unknown whether its step was made.
+// moved gives up the rest of a plan or undo whose target somebody else has changed. While the document has the order, its step may be made.
 func (r *run) moved(c *Case, o Order) {
 	if !o.Undo && c.Plan != nil {
 		r.archive(c)
@@ -619,7 +615,7 @@ func (r *run) moved(c *Case, o Order) {
 	r.proceed(c)
 }
 
-// drop removes a plan of which nothing is made. An attempt without a write does not count.
+// drop removes a plan without a made step; an attempt without a write does not count.
 func (r *run) drop(c *Case) {
 	if c.Plan == nil {
 		return
@@ -631,8 +627,7 @@ func (r *run) drop(c *Case) {
 	c.Plan = nil
 }
 
-// abandon drops a plan of which nothing is made before its case rests: it would be made anew, and would keep other classes from
-// writing.
+// abandon drops a plan without a made step before its case rests: it would keep other classes from writing.
 func (r *run) abandon(c *Case) {
 	if !r.mayHaveWritten(c) {
 		r.drop(c)
@@ -647,7 +642,7 @@ func (r *run) release(c *Case) {
 	}
 }
 
-// archive ends a plan and keeps what is made of it, or may be, for an undo.
+// archive ends a plan and keeps what is made, or may be, for an undo.
 func (r *run) archive(c *Case) {
 	maybe := r.order(c) != nil
 	switch {
@@ -672,7 +667,7 @@ func (c *Case) uncount(begun time.Time) {
 func (c *Case) byPerson() bool { return c.Undo != nil && c.Undo.Person }
 
 // stuck makes a case wait without progress, and asks a person after an hour of it. One error does not end a long wait for what the
-// class expects. A person's undo waits only for another class, because nothing continues it automatically.
+// class expects. A person's undo waits only for another class: nothing continues it automatically.
 func (r *run) stuck(c *Case, why Why, after, patience time.Duration) {
 	if c.Since.IsZero() {
 		c.Since = r.in.Now
@@ -703,7 +698,6 @@ func (r *run) wait(c *Case, why Why, after time.Duration) {
 	r.comeBack(c, why, after)
 }
 
-// comeBack ends the run; the case comes back.
 func (r *run) comeBack(c *Case, why Why, after time.Duration) {
 	if why != ForStep {
 		r.abandon(c)
@@ -712,7 +706,7 @@ func (r *run) comeBack(c *Case, why Why, after time.Duration) {
 	r.rest(c)
 }
 
-// ask ends the run with a question. The question keeps why it waited for an hour, or why an undo has stopped.
+// ask ends the run with a question, which keeps why it waited for an hour, or why an undo has stopped.
 func (r *run) ask(c *Case, o Outcome, why Why) {
 	if c.byPerson() {
 		o = Stopped
@@ -745,8 +739,7 @@ func (r *run) finish(c *Case, o Outcome) {
 	r.rest(c)
 }
 
-// close records how a case ended; a repeated question is recorded once. While the audit takes no record and the outbox is full, only
-// the document says so.
+// close records how a case ended; a repeated question once. While the audit takes no record and the outbox is full, only the document says so.
 func (r *run) close(c *Case, o Outcome) {
 	c.progress()
 	if (c.Outcome != o || c.State == Idle) && len(r.d.Outbox) < maxOutbox {
@@ -767,7 +760,7 @@ func (r *run) rest(c *Case) {
 	r.end()
 }
 
-// end ends the run: its failure or request is answered, possibly by a question, or comes back.
+// end answers the run's failure or request, possibly by a question, or lets it come back.
 func (r *run) end() {
 	c := r.mine()
 	switch {

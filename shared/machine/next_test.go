@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The outbox stays bounded while the audit takes no record, however many classes become questions.
+// The outbox stays bounded while the audit takes no record, however many classes ask.
 func TestOutbox(t *testing.T) {
 	var d Doc
 	now := t0

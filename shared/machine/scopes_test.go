@@ -1,6 +1,6 @@
 package machine
 
-// The scopes. Each is small enough to be explored in seconds, and together they cover every choice of the world.
+// Each scope is explored in seconds; together they cover every choice of the world.
 var scopes = []scope{
 	{
 		name: "crash", engines: 2, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{crash: 2}, apart: true,

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// The model of the world around the machine: a bucket with one document, an audit, control and budgets, a hand that writes, failures
-// and a person's request that are delivered until they are answered, and two engines that perform effects one at a time. Time stays at
-// t0; a jump moves everything else back.
+// The model of the world: a bucket with one document, an audit, control and budgets, a hand that writes, failures and a person's
+// request that are delivered until they are answered, and two engines that perform effects one at a time. Time stays at t0; a jump
+// moves everything else back.
 
 var t0 = time.Unix(1_000_000, 0).UTC()
 
@@ -14,7 +14,6 @@ const nonsense Answer = "nonsense" // of a hand that lies
 
 const proof = 7 * time.Minute // of all plans of the model
 
-// A kind says whose choice a transition is.
 type kind uint8
 
 const (
@@ -36,7 +35,6 @@ const (
 	faults               // a crash, a delay, a loss or a duplicate
 )
 
-// An action leads from one state of the world to the next.
 type action struct {
 	kind         kind
 	engine       int8 // -1: no engine
@@ -66,14 +64,14 @@ type failure struct {
 	old   bool // it is from before the case's end
 }
 
-// An out is an order that the hand has, or that is on its way: it may still write.
+// An out is an order that the hand has, or that is on its way: it may write.
 type out struct {
 	id, class, attempt, step uint8
 	undo                     bool
 	left                     int16 // seconds until it expires; it may write for quiet after that
 }
 
-// An intent remembers of a stored order every objection since it was stored.
+// An intent keeps every objection since an order was stored.
 type intent struct {
 	stored         bool
 	bad            uint8
@@ -99,7 +97,6 @@ type control struct {
 	taken          [2]uint8
 }
 
-// A world is one state. It is comparable.
 type world struct {
 	control
 	doc     int32 // in the bucket
@@ -137,12 +134,10 @@ type world struct {
 	left budget
 }
 
-// A budget says how often things may happen in a scope.
 type budget struct {
 	crash, stall, silence, stray, lostAck, newer, old, pause, cut, approve, withdraw, undo, deny, observe, lapse, drift, full, away uint8
 }
 
-// A scope bounds an exploration.
 type scope struct {
 	name     string
 	engines  int

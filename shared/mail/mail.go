@@ -48,7 +48,7 @@ func Answered(said *textproto.Error) string {
 	return fmt.Sprintf("code %d%s", said.Code, event.Quote([]byte(said.Msg)))
 }
 
-// Send delivers a message, and returns the recipients that the server refuses. If it refuses all, that is an error.
+// Send delivers a message and returns the recipients that the server refuses. It fails if all are refused.
 func (s Server) Send(ctx context.Context, m Message) (without []string, err error) {
 	u := s.Address
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
@@ -144,7 +144,7 @@ func (m Message) bytes() []byte {
 	return b.Bytes()
 }
 
-// bareAddress returns an address without a name. The policy admits only valid addresses.
+// bareAddress needs no error: the policy admits only valid addresses.
 func bareAddress(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.Address
@@ -152,7 +152,6 @@ func bareAddress(text string) string {
 	return ""
 }
 
-// fullAddress returns an address with its name, as in a header.
 func fullAddress(text string) string {
 	if a, err := mail.ParseAddress(text); err == nil {
 		return a.String()

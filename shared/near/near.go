@@ -28,8 +28,7 @@ func One(typed string, names []string) string {
 	return best
 }
 
-// Three returns the three nearest names, the nearest first, however far they are: names that contain typed, then those that differ from it
-// in the fewest letters.
+// Three returns the three nearest names, nearest first: names that contain typed, then those that differ from it in the fewest letters.
 func Three(typed string, names []string) []string {
 	typed = strings.ToLower(typed)
 	far := map[string]int{}
@@ -45,7 +44,7 @@ func Three(typed string, names []string) []string {
 	return list[:min(3, len(list))]
 }
 
-// Distance returns the edit distance of two words: how many letters must be inserted, removed or replaced to turn one into the other.
+// Distance returns the edit distance: how many letters to insert, remove or replace to turn one word into the other.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -14,8 +14,7 @@ type Doctor struct {
 	checks            []string
 }
 
-// Doctor registers the metrics of a program's scheduled runs, with these checks. The findings of a run stay until the next one has
-// ended well; the result of a failed run is unknown.
+// Doctor registers the metrics of scheduled runs. Findings stay until the next run has ended well; the result of a failed run is unknown.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	gauge := func(name, help string) prometheus.GaugeOpts {
 		return prometheus.GaugeOpts{Name: "lbremedy_doctor_" + name, Help: help}
@@ -38,8 +37,7 @@ func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	return d
 }
 
-// Ended sets the results of a scheduled run: the number of findings of each check and severity, and of things that each check could
-// not decide.
+// Ended sets the results of a scheduled run: findings by check and severity, and what each check could not decide.
 func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]int, unknown map[string]int) {
 	if d == nil {
 		return
@@ -55,7 +53,7 @@ func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]
 	}
 }
 
-// Last sets when the last scheduled run of another process ended well; that process publishes its own findings.
+// Last sets when another process's last scheduled run ended well; that process publishes its findings.
 func (d *Doctor) Last(at time.Time) {
 	if d != nil {
 		d.last.Set(unix(at))

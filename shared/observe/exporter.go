@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An Export holds the counts of an exporter since its start, and its state.
+// An Export holds an exporter's counts since its start, and its state.
 type Export struct {
 	ledger.Page
 	Relists int64 // lists of all Events
@@ -19,11 +19,11 @@ type Export struct {
 	Slowed  int64 // Events above the budget of their namespace
 	Unread  int64 // reads of a Service that failed
 	Posted  int64 // accepted requests of EventBridge
-	Refused int64 // refused requests
-	Ready   bool  // Events are read and get through
+	Refused int64
+	Ready   bool // Events are read and get through
 }
 
-// Exporter registers the metrics of an exporter, which call ask at each scrape. ask must be quick.
+// Exporter registers the metrics of an exporter; each scrape calls ask, which must be quick.
 func (m *Metrics) Exporter(ask func() Export) {
 	m.counter("lbremedy_events_seen_total", "Kubernetes Events about Services that were read from watches and lists.", nil, func() int64 { return ask().Events })
 	for end, n := range map[string]func(Export) int64{
@@ -57,7 +57,7 @@ func (m *Metrics) Exporter(ask func() Export) {
 		func() float64 { return unix(ask().Last) })
 }
 
-// Full registers the metric of full streams, which calls ask at each scrape.
+// Full registers the metric of full streams; each scrape calls ask.
 func (m *Metrics) Full(ask func() []string) {
 	for _, name := range []string{stream.Failed, stream.Cases, stream.Dead} {
 		m.gauge("lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.", prometheus.Labels{"stream": name},
@@ -74,7 +74,6 @@ func number(b bool) float64 {
 	return 0
 }
 
-// unix returns a time in seconds since 1970; 0 for the zero time.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

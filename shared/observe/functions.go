@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Functions count the calls of functions, and what their answers say. Methods are safe for concurrent use and do nothing on nil.
+// Functions count calls of functions, and what their answers say. Methods are safe for concurrent use and do nothing on nil.
 type Functions struct {
 	calls, problems, requests *prometheus.CounterVec
 

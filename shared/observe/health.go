@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Open serves /healthz (the process lives), /readyz (the result of ready) and /metrics. It returns the function that closes them.
-// Without a listener it does nothing.
+// Open serves /healthz (the process lives), /readyz (ready's result) and /metrics until the returned function is called; nothing without a listener.
 func Open(listener net.Listener, ready func(context.Context) error, metrics http.Handler, log *slog.Logger) func() {
 	if listener == nil {
 		return func() {}
@@ -33,8 +32,7 @@ const (
 	answering = 30 * time.Second // how long sending an answer may take
 )
 
-// Health answers /healthz with 200, /readyz with the result of ready within two seconds, and /metrics. A request with a body is
-// refused.
+// Health answers /healthz with 200, /readyz with the result of ready within 2 s, and /metrics. It refuses a request with a body.
 func Health(ready func(context.Context) error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

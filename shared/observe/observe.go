@@ -1,11 +1,10 @@
 // Package observe turns lbremedy's activity into Prometheus metrics. Begin with [New] and [Metrics].
 //
-// It contains no class and makes no requests: programs pass it what they have anyway, such as the counters of an exporter, the records
-// of runs and the state of the stream. Function programs stay small and don't import it: the engine counts the results of their
-// answers.
+// It contains no class and makes no requests: programs pass it what they have anyway. Function programs stay small and don't import
+// it: the engine counts the results of their answers.
 //
-// Labels are bounded: class, outcome, phase, kind and similar, never the name of a Service, a case or an error text. The content of a
-// record is its writer's, who may be an outsider: an unknown word counts as "other". Every series has the cluster as a label.
+// Labels are bounded: class, outcome, phase, kind and similar, never the name of a Service, a case or an error text. A record's writer
+// may be an outsider: an unknown word counts as "other". Every series has the cluster as a label.
 package observe
 
 import (
@@ -38,27 +37,24 @@ type Metrics struct {
 	met map[[sha256.Size]byte]met // by hash of case and class, which may be long
 }
 
-// A met holds the state of a case's last record, for comparison with the next.
 type met struct {
 	at            time.Time
 	attempt, next int
 }
 
-// most is how many cases are remembered. Beyond it, all are forgotten: a step counted twice is better than growing memory.
+// most is how many cases are remembered; beyond it, all are forgotten: a step counted twice is better than growing memory.
 const most = 10_000
 
-// Durations of a run, from a quick read to a verification in the worker.
+// seconds are for a run, from a quick read to a verification.
 var seconds = []float64{.01, .05, .1, .5, 1, 5, 15, 60, 300, 900}
 
-// Durations of a failure, from the Event to the proof that it is over.
+// fixSeconds are for a failure, from the Event to the proof.
 var fixSeconds = []float64{5, 15, 30, 60, 120, 300, 900, 3600, 4 * 3600, 24 * 3600}
 
-// Durations from a change of a Service to its sync: the API server's times are whole seconds, and the controller waits at most five
-// minutes before it retries a failed sync.
+// syncSeconds are for a sync: the API server's times are whole seconds, and the controller retries within five minutes.
 var syncSeconds = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800}
 
-// New returns the metrics of a program that is responsible for a cluster. They include those of Prometheus' own clients for the
-// process, and its version.
+// New returns the metrics of a program for a cluster, with Prometheus' own of the process, and its version.
 func New(version, cluster string) *Metrics {
 	registry := prometheus.NewRegistry()
 	m := &Metrics{
@@ -70,7 +66,7 @@ func New(version, cluster string) *Metrics {
 	return m
 }
 
-// Handler answers GET /metrics. If a metric can't be read, it answers with 500 rather than with a part.
+// Handler answers GET /metrics; with 500 rather than a part if a metric can't be read.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
@@ -95,8 +91,8 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return v
 }
 
-// Runs enables OnRun; a program that runs no class omits it. Values in neither list are only counted as "other". Each class begins with
-// zero runs that were fixed, unsettled and failed, since a rate needs a series before its first event.
+// Runs enables OnRun. Other values count as "other". Each class begins with zero runs that were fixed, unsettled and failed: a rate
+// needs a series before its first event.
 func (m *Metrics) Runs(classes, kinds []string) {
 	m.classes, m.kinds = classes, kinds
 	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that "+
@@ -122,7 +118,6 @@ func (m *Metrics) Runs(classes, kinds []string) {
 
 var outcomes = append([]event.Status{event.Writing}, event.Statuses...)
 
-// known returns the label for a word of a record: the word itself if it is in the list.
 func known[T ~string](list []T, word T) string {
 	if slices.Contains(list, word) {
 		return string(word)
@@ -130,7 +125,7 @@ func known[T ~string](list []T, word T) string {
 	return "other"
 }
 
-// OnRun counts a run by its record and its error. It fits host.Host.OnRun. Call Runs first.
+// OnRun counts a run; it fits host.Host.OnRun. Call Runs first.
 func (m *Metrics) OnRun(r event.Record, err error) {
 	class := known(m.classes, r.Class)
 	if r.Class == "" {
@@ -174,7 +169,7 @@ func (m *Metrics) OnRun(r event.Record, err error) {
 	}
 }
 
-// since returns the steps applied since the last record of the case, and whether the record is new: a repeated answer is not.
+// since returns the steps applied since the last record of the case, and whether the record is new, not a repeated answer.
 func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	if r.At.IsZero() {
 		return nil, true // no record was written
@@ -194,15 +189,14 @@ func (m *Metrics) since(r event.Record) (steps []event.StepRecord, fresh bool) {
 	if known && was.attempt == r.Attempt {
 		from = was.next
 	}
-	// An undo counts its steps in the same fields.
+	// An undo uses the same fields.
 	if r.Result == event.Undone || r.Written.Before(m.began) || from > r.Next || r.Next > len(r.Steps) {
 		return nil, true
 	}
 	return r.Steps[from:r.Next], true
 }
 
-// Calls returns a function that counts a request to Alibaba Cloud: its product and action, the HTTP status (0 without an answer),
-// whether it was throttled, and its duration.
+// Calls returns a function that counts a request to Alibaba Cloud; its status is 0 without an answer.
 func (m *Metrics) Calls() func(product, action string, status int, throttled bool, took time.Duration) {
 	calls := m.counters("lbremedy_cloud_calls_total", "Requests to Alibaba Cloud, each try by itself: ok, throttled, refused or unanswered.", "product",
 		"action", "result")

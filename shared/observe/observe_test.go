@@ -24,7 +24,6 @@ import (
 
 var update = flag.Bool("update", false, "write the catalogue of metrics anew")
 
-// scrape returns lbremedy's lines of a scrape, in the order of the scrape, which is sorted.
 func scrape(t *testing.T, m *Metrics) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -35,7 +34,6 @@ func scrape(t *testing.T, m *Metrics) []string {
 	return slices.DeleteFunc(strings.Split(w.Body.String(), "\n"), func(l string) bool { return !strings.Contains(l, "lbremedy_") })
 }
 
-// value returns the value of a series, without the cluster; empty if none exists.
 func value(t *testing.T, m *Metrics, series string) string {
 	t.Helper()
 	for _, l := range scrape(t, m) {
@@ -75,7 +73,6 @@ func TestSeen(t *testing.T) {
 	expect(t, m, map[string]string{`lbremedy_runs_total{class="quota",outcome="fixed"}`: "0", `lbremedy_run_errors_total{class="quota"}`: "0",
 		`lbremedy_build_info{version="v1"}`: "1"})
 
-	// A plan of two steps that stops after the first one and goes on in the next run.
 	half := record(func(r *event.Record) {
 		r.Next, r.Result, r.Error, r.Timings.Sync = 1, event.Waiting, "no", 2*time.Second
 	})
@@ -100,21 +97,17 @@ func TestSeen(t *testing.T) {
 		`lbremedy_sync_delay_seconds_count`:                                    "1",
 	})
 
-	// A second attempt writes the same steps again.
 	m.OnRun(record(func(r *event.Record) { r.Attempt, r.Next, r.At = 2, 2, whole.At.Add(time.Second) }), nil)
-	// Another case is held back; a third was answered before this process began.
 	m.OnRun(record(func(r *event.Record) {
 		r.Case, r.Result, r.Held, r.Steps, r.Written = "b", event.Waiting, event.HeldByBudget, nil, time.Time{}
 	}), nil)
 	m.OnRun(record(func(r *event.Record) { r.Case, r.Next, r.At = "c", 2, time.Now().Add(-time.Hour) }), nil)
-	// An open question is repeated, and counted.
 	m.OnRun(record(func(r *event.Record) {
 		r.Case, r.Result, r.Steps, r.Written, r.Repeats = "e", event.Asked, nil, time.Time{}, true
 	}), nil)
-	// A run that can't read the document has no record; one that panicked has no result.
+	// Without a document no record, and after a panic no result.
 	m.OnRun(event.Record{Run: event.Run{Result: event.Waiting}}, errors.New("unread"))
 	m.OnRun(event.Record{Origin: event.Origin{Class: "quota"}}, errors.New("panic"))
-	// Undone steps do not count as applied.
 	m.OnRun(record(func(r *event.Record) { r.Case, r.Result, r.Next = "d", event.Undone, 2 }), nil)
 	expect(t, m, map[string]string{
 		`lbremedy_steps_applied_total{class="busy",kind="annotate"}`: "2",
@@ -129,7 +122,7 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// A record holds its writer's words: 1,000 unknown words make no more series than one.
+// 1,000 unknown words make no more series than one.
 func TestOddWords(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs([]string{"busy"}, []string{"annotate"})
@@ -164,7 +157,6 @@ func TestOddWords(t *testing.T) {
 	})
 }
 
-// TestMemory proves that the memory of cases is bounded.
 func TestMemory(t *testing.T) {
 	m := New("v1", "c1")
 	m.Runs(nil, nil)
@@ -230,7 +222,6 @@ func standing() State {
 	}
 }
 
-// follow makes a Metrics follow a state with this answer, and returns after it has been read.
 func follow(t *testing.T, m *Metrics, answer error) (told []error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -268,7 +259,7 @@ func TestState(t *testing.T) {
 		`lbremedy_ledger_lost{class="quota"}`: "2", `lbremedy_ledger_lost{class="busy"}`: "0", `lbremedy_ledger_problems`: "1",
 	})
 
-	// An unreadable state is shown neither as healthy nor as unhealthy.
+	// An unreadable state is neither healthy nor unhealthy.
 	m = New("v1", "c1")
 	if told := follow(t, m, errors.New("away")); len(told) != 1 || told[0].Error() != "away" {
 		t.Errorf("it tells %v", told)
@@ -286,7 +277,7 @@ var (
 	plain  = regexp.MustCompile(`^lbremedy_[a-z_]+$`)
 )
 
-// Findings of a scheduled run stay until the next has ended well; then findings that are over disappear.
+// Findings that are over disappear when the next run has ended well.
 func TestDoctor(t *testing.T) {
 	m := New("v1", "c1")
 	s := m.Doctor([]string{"drift", "room"}, time.Hour)
@@ -318,8 +309,7 @@ func TestDoctor(t *testing.T) {
 	none.Failed()
 }
 
-// A probed class has a series from the start, with the start of the process as its time: an alert must also notice that the first
-// probe is missing.
+// A probed class has the start of the process as its time: an alert must also notice that the first probe is missing.
 func TestProbe(t *testing.T) {
 	m := New("v1", "c1")
 	p := m.Probe([]string{"busy", "quota"}, 10*time.Minute)
@@ -423,7 +413,6 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// Calls of functions are counted by result, and have series before the first call.
 func TestFunctions(t *testing.T) {
 	m := New("v1", "c1")
 	f := m.Functions([]string{"quota"})

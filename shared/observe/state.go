@@ -30,8 +30,8 @@ const (
 	stateLag = 30 * time.Second // from one read to the next
 )
 
-// Follow reads the state twice a minute until ctx ends, and publishes it in between. While it can't be read, only that is published:
-// the last one would look healthy. A failure is reported once, until a different one occurs.
+// Follow reads the state twice a minute until ctx ends, and publishes it. While it can't be read, only that is published: the last one
+// would look healthy. A failure is reported once, until it changes.
 func (m *Metrics) Follow(ctx context.Context, read func(context.Context) (State, error), tell func(error)) error {
 	return m.follow(ctx, stateLag, read, tell)
 }
@@ -43,7 +43,7 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	told := ""
+	lastError := ""
 	for {
 		in, cancel := context.WithTimeout(ctx, patience)
 		now, err := read(in)
@@ -54,9 +54,9 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 		s.set(now, err)
 		switch {
 		case err == nil:
-			told = ""
-		case err.Error() != told && !errors.Is(err, context.Canceled):
-			told = err.Error()
+			lastError = ""
+		case err.Error() != lastError && !errors.Is(err, context.Canceled):
+			lastError = err.Error()
 			tell(err)
 		}
 		select {
@@ -67,7 +67,6 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 	}
 }
 
-// A state is a collector of the last State.
 type state struct {
 	known, paused, breaker, leftOfClass, leftOfCluster, waiting, messages, bytes, limit, lost, problems *prometheus.Desc
 
@@ -105,7 +104,6 @@ func (s *state) set(now State, err error) {
 	}
 }
 
-// Describe sends the descriptions of the metrics.
 func (s *state) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.known, s.paused, s.breaker, s.leftOfClass, s.leftOfCluster, s.waiting, s.messages, s.bytes, s.limit, s.lost, s.problems,
@@ -114,7 +112,6 @@ func (s *state) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the last state.
 func (s *state) Collect(to chan<- prometheus.Metric) {
 	say := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

@@ -17,24 +17,21 @@ func (t Notifications) Plus(o Notifications) Notifications {
 	}
 }
 
-// Tickets registers the counts of each sink's notifications, by its name in the policy; it calls ask at each scrape. ask must be
-// quick.
+// Tickets registers each sink's notifications, by its name in the policy; each scrape calls ask, which must be quick.
 func (m *Metrics) Tickets(ask func() map[string]Notifications) {
 	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
 		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
 		[]string{"sink", "kind"}, nil)})
 }
 
-// sinks is a collector: the policy lists the sinks, and may change.
+// sinks collects by name: the policy lists the sinks, and may change.
 type sinks struct {
 	ask  func() map[string]Notifications
 	desc *prometheus.Desc
 }
 
-// Describe sends the description of the metric.
 func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
-// Collect sends the notifications of each sink.
 func (s sinks) Collect(to chan<- prometheus.Metric) {
 	for name, t := range s.ask() {
 		for kind, n := range map[string]int64{

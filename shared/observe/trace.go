@@ -9,7 +9,7 @@ type Spans struct {
 	Lost    int64 // runs whose spans were never made, since too many waited
 }
 
-// Traces registers the counts of spans, and calls ask at each scrape. ask must be quick.
+// Traces registers the counts of spans; each scrape calls ask, which must be quick.
 func (m *Metrics) Traces(ask func() Spans) {
 	const help = "Spans of traces: those that the collector has taken, and those that were dropped since it did not."
 	m.counter("lbremedy_spans_total", help, prometheus.Labels{"end": "sent"}, func() int64 { return ask().Sent })

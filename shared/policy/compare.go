@@ -25,8 +25,7 @@ func Diff(was, is string) (string, error) {
 	return diff, nil
 }
 
-// Loosens returns the fields by which a policy could let lbremedy write more than another one, at some place or time; empty if
-// lbremedy can only write less. optIn reports whether a class is applied only if the policy names it.
+// Loosens returns the fields by which a policy lets lbremedy write more, at some place or time. optIn reports whether a class must be named.
 func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 	var fields []string
 	add := func(field string, looser bool) {
@@ -73,8 +72,8 @@ func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 	return fields
 }
 
-// rulesLoosen reports whether the rules of a policy could allow more than those of another one. Rules may be added, and existing ones
-// may become stricter; anything else, such as another order, may loosen.
+// rulesLoosen reports whether rules could allow more than others. Rules may be added and may become stricter; anything else, such as
+// another order, may loosen.
 func rulesLoosen(was, is remedy.Policy, optIn func(string) bool) bool {
 	floor := was.Risk // the lowest risk up to which plans may be applied at some place
 	for _, c := range was.Classes {

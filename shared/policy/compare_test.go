@@ -13,7 +13,6 @@ import (
 
 func optIn(class string) bool { return class == "ram-permission" }
 
-// A change that could loosen a rule somewhere counts as loosening.
 func TestLoosens(t *testing.T) {
 	t.Parallel()
 	low, medium, high := remedy.Low, remedy.Medium, remedy.High
@@ -76,7 +75,7 @@ func TestLoosens(t *testing.T) {
 	}
 }
 
-// No change lets lbremedy write more at any place without being reported.
+// No change that lets lbremedy write more anywhere goes unreported.
 func TestLoosensAtAnyPlace(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -1,5 +1,5 @@
 // Package policy holds the parts of a policy file beside what may be written, compares policies, and stores the policy in use for
-// commands. Package policyfile reads the file, or the ConfigMap that holds it. Begin with [Version], [InForce] and [Sink].
+// commands. Package policyfile reads the file, or its ConfigMap. Begin with [Version], [InForce] and [Sink].
 package policy
 
 import (
@@ -23,8 +23,8 @@ type Version struct {
 	People []Person
 }
 
-// An InForce is what the engine publishes of the policy that it uses in a cluster. It is for commands, which can't read the policy
-// itself. The engine does not use it for decisions: before each order it reads the policy at its source.
+// An InForce is what the engine publishes of its policy for commands, which can't read it. The engine itself reads the policy at its
+// source before each order.
 type InForce struct {
 	Version string    `json:"version,omitempty"` // digest of the text; empty: the policy is unusable
 	Text    string    `json:"text,omitempty"`
@@ -35,7 +35,6 @@ type InForce struct {
 	Declared []string `json:"declared,omitempty"` // IDs of the classes that it knows from declarations, which the text may name
 }
 
-// key begins its key in the bucket; the cluster's ID follows.
 const key = "policy."
 
 // Put stores it in the bucket.
@@ -53,7 +52,7 @@ func (f InForce) Put(ctx context.Context, s *stream.Stream, cluster string) erro
 	return nil
 }
 
-// Get returns what the engine of a cluster has published last; the zero value if it has published nothing.
+// Get returns what a cluster's engine has published last, or the zero value.
 func Get(ctx context.Context, s *stream.Stream, cluster string) (InForce, error) {
 	var f InForce
 	data, err := s.Get(ctx, key+cluster)

@@ -13,8 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// Commands read exactly what the cluster's engine has published, and nothing for a cluster without a publication. An unreadable value
-// is an error and not a policy.
 func TestInForce(t *testing.T) {
 	s := nats.Streams(t)
 	check := func(cluster string, want InForce) {

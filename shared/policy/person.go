@@ -16,7 +16,7 @@ type Person struct {
 	Groups   []string `json:"groups,omitempty"`   // groups in Kubernetes: their permissions count, and so do approvals that need one of them
 }
 
-// PersonOf returns the person of a user of a chat, by the kind of its sink; false if unknown.
+// PersonOf returns the person of a chat's user, by the kind of its sink.
 func PersonOf(people []Person, kind, id string) (Person, bool) {
 	i := slices.IndexFunc(people, func(p Person) bool { return id != "" && p.id(kind) == id })
 	if i < 0 {
@@ -25,7 +25,6 @@ func PersonOf(people []Person, kind, id string) (Person, bool) {
 	return people[i], true
 }
 
-// id returns the person's ID on the platform of a kind of sinks; empty if unknown.
 func (p Person) id(kind string) string {
 	switch kind {
 	case DingTalkApp:
@@ -36,10 +35,10 @@ func (p Person) id(kind string) string {
 	return ""
 }
 
-// ours matches users that don't answer: lbremedy's own.
+// ours matches lbremedy's own users, who don't answer.
 var ours = regex.New(`^system:serviceaccount:[^:]+:lbremedy-`)
 
-// CheckPeople reports to bad the mistakes in people, each with its index and field.
+// CheckPeople reports mistakes to bad, each with its index and field.
 func CheckPeople(people []Person, bad func(index int, field, format string, args ...any)) {
 	for i, p := range people {
 		switch {

@@ -79,10 +79,10 @@ func (r Reference) Read() (string, error) {
 
 const longestSecret = 4096
 
-// longestTemplate is the longest file with texts, in bytes.
+// longestTemplate is in bytes.
 const longestTemplate = 64 << 10
 
-// ReadTemplate returns the sink's file with texts, which must be below one of the directories.
+// ReadTemplate returns the sink's file with texts, which must be below one of dirs.
 func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
 		return "", err
@@ -94,7 +94,6 @@ func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	return string(data), err
 }
 
-// readFile returns a file; of a file longer than most, it returns one byte more than most.
 func readFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -104,9 +103,9 @@ func readFile(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Readable returns why a process must not read the place for a sink, or nil. Anyone who may write the policy could name the process's
-// own credentials, and an address of their own to send them to. Files must be below dirs, with which the process was started.
-// Variables must not be the process's own; those that begin with LBREMEDY_TELL_ are for sinks.
+// Readable returns why a process must not read the place for a sink, or nil. A writer of the policy could name the process's own
+// credentials, and an address to send them to. Files must be below dirs, with which the process was started. Variables must not be the
+// process's own; those that begin with LBREMEDY_TELL_ are for sinks.
 func (r Reference) Readable(dirs []string) error {
 	name := strings.ToUpper(r.Env)
 	own := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -117,14 +116,13 @@ func (r Reference) Readable(dirs []string) error {
 		rel, err := filepath.Rel(dir, r.File)
 		return err == nil && filepath.IsLocal(rel)
 	}
-	// Behind a link, ".." leads elsewhere than it seems.
+	// Behind a link, ".." leads elsewhere.
 	if r.File != "" && (r.File != filepath.Clean(r.File) || !slices.ContainsFunc(dirs, below)) {
 		return fmt.Errorf("%s does not lie below %s: move it there, or name its directory with --secrets", r, strings.Join(dirs, " or "))
 	}
 	return nil
 }
 
-// Kinds of sinks.
 const (
 	Alibaba  = "alibaba"  // tickets of Alibaba Cloud's support
 	Event    = "event"    // Kubernetes Events on the Services
@@ -148,13 +146,12 @@ var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Sl
 // Answers reports whether people can answer at sinks of a kind.
 func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
 
-// notifiable are the results that a sink may be notified of.
 var notifiable = []string{
 	string(event.NeedsApproval), string(event.NeedsAction), string(event.Failed), string(event.Unsettled), string(event.Fixed), string(event.Synced),
 	string(event.Planned),
 }
 
-// SinkWords returns the words that a sink's fields may hold, by field; a final [] means each entry.
+// SinkWords returns the words that a sink's fields may hold; a final [] means each entry.
 func SinkWords() map[string][]string {
 	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": notifiable}
 }
@@ -172,7 +169,7 @@ func (s Sink) Wants() []string {
 	return notifiable[:6]
 }
 
-// Check reports to bad the mistakes in the sink, each with its field.
+// Check reports the sink's mistakes to bad, each with its field.
 func (s Sink) Check(classes []string, bad func(field, format string, args ...any)) {
 	if !slices.Contains(kinds, s.Kind) {
 		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
@@ -304,8 +301,7 @@ func (s Sink) checkMail(bad func(field, format string, args ...any)) {
 	}
 }
 
-// platforms are the addresses of chats, by the kind of sink. They are fixed: anyone who may name another one could have the sink's
-// secrets, or its messages, sent there.
+// platforms are the fixed addresses of chats, by kind of sink: a policy that could name others could send secrets or messages there.
 var platforms = map[string][]string{
 	DingTalk:    {"https://oapi.dingtalk.com"},
 	DingTalkApp: {"https://api.dingtalk.com"},
@@ -315,9 +311,9 @@ var platforms = map[string][]string{
 	PagerDuty:   {"https://events.pagerduty.com", "https://events.eu.pagerduty.com"},
 }
 
-// CheckURL returns why the sink must not send to an address. A chat must have its platform's address; any other must be https, or http
-// on loopback. An Alertmanager in the cluster, which usually has no certificate, may be http if no token is sent to it. The error
-// doesn't repeat the address, which may contain a secret.
+// CheckURL returns why the sink must not send to an address. A chat must have its platform's; any other must be https, or http on
+// loopback. An Alertmanager in the cluster, which usually has no certificate, may be http without a token. The error doesn't repeat
+// the address, which may contain a secret.
 func (s Sink) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if s.Kind == Alertmanager && err == nil && u.Scheme == "http" && u.User == nil && inCluster(u.Hostname()) {
@@ -335,7 +331,6 @@ func (s Sink) CheckURL(text string) error {
 	return nil
 }
 
-// inCluster reports whether a host can only be a Service of this cluster.
 func inCluster(host string) bool {
 	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
@@ -354,7 +349,6 @@ func checkURL(u *url.URL, err error) error {
 	return errors.New("the address must begin with https://; http is for loopback only")
 }
 
-// loopback reports whether a host can only be this machine.
 func loopback(host string) bool {
 	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// Each kind is notified of what its readers can use.
 func TestSinks(t *testing.T) {
 	sinks := []Sink{
 		{Name: "support", Kind: Alibaba, Category: "53811", Urgent: true, Classes: []string{"busy"}, Risks: []string{"high"}},

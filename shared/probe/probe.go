@@ -1,17 +1,14 @@
 // Package probe shows that failures get through: it makes a harmless one of each class and waits for its outcome in the engine's
 // document. Begin with [Prober].
 //
-// A probe is a Kubernetes Event about a separate Service, event.ProbeService, which is not a load balancer and serves nobody. The
-// exporter publishes it as a failure of the class that it names, a worker takes it, and the run reads policy, Service and namespace
-// and writes its outcome, as for any failure. It ends before the class is asked, whatever the Service is: a probe can cause no read of
-// the cloud and no write. So it shows that each part runs, is connected and has the permissions to begin; whether a class can read its
-// part of the cloud is checked by "lbremedy preflight".
+// A probe is a Kubernetes Event about event.ProbeService, a Service of its own that is not a load balancer and that the person who
+// installs lbremedy creates: no part of lbremedy may create Services. The exporter publishes the Event as a failure of its class, a
+// worker takes it, and the run reads policy, Service and namespace and writes its outcome. It ends before the class is asked: a probe
+// reads nothing of the cloud and writes nothing. It shows that each part runs, is connected and has the permissions to begin;
+// "lbremedy preflight" checks whether a class can read its part of the cloud.
 //
-// Nobody else can claim that a probe came through. A Prober looks in the Service's document for the Event's UID and resource version,
-// which only the API server assigns, and only an engine may write a document. Others who create such Events can cause work, as with
-// any Event, and delay a probe: it is then late, and the next one counts.
-//
-// The person who installs lbremedy creates the Service: no part of lbremedy may create Services.
+// Nobody else can claim that a probe came through. A Prober looks in the document for the Event's UID and resource version, which only
+// the API server assigns, and only an engine may write a document. Others can only delay a probe by such Events; the next one counts.
 package probe
 
 import (
@@ -29,17 +26,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Grants are the permissions that a Prober needs, only in the namespace of its Service.
+// Grants are what a Prober needs, only in its Service's namespace.
 var Grants = []grant.Grant{grant.GetServices, grant.CreateEvents}
 
-// Patience is how long a probe may take. With many failures in hand it waits for its turn like them.
+// Patience is how long a probe may take: it waits for its turn like failures.
 const Patience = 2 * time.Minute
 
 // A Prober probes the classes of one cluster.
 type Prober struct {
-	Cluster   string   // ID
-	Namespace string   // of the Service
-	Classes   []string // classes to probe
+	Cluster   string // ID
+	Namespace string // of the Service
+	Classes   []string
 	Kube      *kube.Cluster
 	Writer    *kube.Writer
 	Stream    *stream.Stream
@@ -58,8 +55,7 @@ func (r Result) Through() bool { return r.Took > 0 }
 
 const poll = 250 * time.Millisecond
 
-// Run probes each class once and returns the results in the order of Classes. An error means that nothing can be probed: the Service
-// is missing, or the API server or NATS can't be read.
+// Run probes each class once and returns the results in order. It fails if the Service is missing, or the API server or NATS can't be read.
 func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 	svc, err := p.service(ctx)
 	if err != nil {
@@ -127,7 +123,6 @@ func (p *Prober) service(ctx context.Context) (*corev1.Service, error) {
 	return svc, nil
 }
 
-// send makes the probe of a class and returns the ID that its CloudEvent will have.
 func (p *Prober) send(ctx context.Context, svc *corev1.Service, class string) (string, error) {
 	now := metav1.Now()
 	made, err := p.Writer.CreateEvent(ctx, corev1.Event{
@@ -144,7 +139,7 @@ func (p *Prober) send(ctx context.Context, svc *corev1.Service, class string) (s
 	return event.Failure{Count: made.Count, Event: event.Reference{UID: made.UID, ResourceVersion: made.ResourceVersion}}.ID(), nil
 }
 
-// settled calls see with the IDs of the CloudEvents about the Service that were answered last, one for each class.
+// settled calls see with the ID of the CloudEvent about the Service that each class answered last.
 func (p *Prober) settled(ctx context.Context, uid string, see func(id string)) error {
 	data, err := p.Stream.Get(ctx, event.StateKey(p.Cluster, uid))
 	if errors.Is(err, stream.ErrNotFound) {

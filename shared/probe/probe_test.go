@@ -39,7 +39,6 @@ func classes() []string {
 	return ids
 }
 
-// A rig is a cluster with an exporter, and a NATS.
 type rig struct {
 	*testing.T
 	join      *cluster.Cluster
@@ -64,7 +63,6 @@ func build(t *testing.T) *rig {
 	return r
 }
 
-// begin runs a part until the test ends, and returns the function that ends it earlier.
 func (r *rig) begin(run func(context.Context) error) (end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan error, 1)
@@ -92,7 +90,6 @@ func (r *rig) kube() *kube.Cluster {
 	return k
 }
 
-// work runs a worker for some classes in fix mode, without access to the cloud.
 func (r *rig) work(remedies []*remedy.Remedy, seen func(event.Record, error)) (end func()) {
 	r.Helper()
 	account, writer, err := cloud.New(cloud.Config{Region: "cn-hangzhou", ClusterID: clusterID, Endpoint: "127.0.0.1:1", Scheme: "HTTP",
@@ -126,7 +123,6 @@ func (r *rig) create(kind corev1.ServiceType) {
 	}
 }
 
-// prober returns a prober with only the permissions of the grants.
 func (r *rig) prober(patience time.Duration) *probe.Prober {
 	r.Helper()
 	var rules []rbacv1.PolicyRule
@@ -142,8 +138,7 @@ func (r *rig) prober(patience time.Duration) *probe.Prober {
 	}
 }
 
-// A probe of each class comes to an outcome each time, with only the permissions of the grants, and CASES does not grow with them. A
-// class without a worker's handler gets no outcome, and the others do.
+// A probe of each class ends each time, and CASES does not grow. A class without a worker's handler gets no outcome.
 func TestProbe(t *testing.T) {
 	r := build(t)
 	p := r.prober(2 * time.Minute)
@@ -177,7 +172,6 @@ func TestProbe(t *testing.T) {
 	}
 	end()
 
-	// A worker without the first class.
 	r.work(functions.All[1:], nil)
 	p.Classes, p.Patience = p.Classes[:2], 10*time.Second
 	results, err := p.Run(t.Context())
@@ -191,9 +185,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Anyone who may create Events may make probes, even about a Service of the cluster that is a load balancer and fails: the class is
-// not asked, nothing is written, and an unanswered probe does not count as one that came through. An Event that claims to be a probe
-// but is about another Service is not one.
+// Anyone who may create Events may make probes, even about a failing load balancer: the class is not asked, nothing is written, and an
+// unanswered probe does not count. An Event about another Service is not a probe.
 func TestForeign(t *testing.T) {
 	r := build(t)
 	r.create(corev1.ServiceTypeClusterIP)
@@ -213,7 +206,7 @@ func TestForeign(t *testing.T) {
 	p := r.prober(3 * time.Second)
 	p.Classes = []string{class}
 
-	// The failure of a user's Service is not replaced, and a probe of an unknown class is not made.
+	// The failure of a user's Service is not replaced.
 	other, err := r.join.Client().CoreV1().Services(r.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
@@ -224,7 +217,7 @@ func TestForeign(t *testing.T) {
 	stranger(r.service, event.ProbeMessage("no-such-class"))
 	stranger(r.service, "Error syncing load balancer []: Message: The specified VSwitch has no available ip.")
 
-	// Without a worker, a stranger's probe does not change that the prober's own is late.
+	// Without a worker, a stranger's probe does not help the prober's own.
 	ran := make(chan event.Record, 16)
 	results, err := p.Run(t.Context())
 	if err != nil || results[0].Through() || results[0].Err != nil {
@@ -239,8 +232,7 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The Service is a load balancer now, and the stranger's probe is the newest: it is answered without the class, and is not the
-	// awaited one.
+	// The Service is a load balancer now. The newest, the stranger's probe, is answered without the class, and is not the awaited one.
 	if err := r.join.Client().CoreV1().Services(r.namespace).Delete(t.Context(), event.ProbeService, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

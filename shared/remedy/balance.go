@@ -37,8 +37,7 @@ func (c *Case) AccountBalance(ctx context.Context) (AccountBalance, error) {
 	return AccountBalance{Balance: balance, Account: who.Account, Peers: peers}, nil
 }
 
-// Complete adds to a plan about the account's balance what all such plans have: the account as cause, and what follows after the question,
-// or, without a question, the wait for the controller's retry.
+// Complete adds what plans about the account's balance have: the account as cause, and what follows after the question, or else the wait for a retry.
 func (b AccountBalance) Complete(p Plan) Plan {
 	p.Cause = b.Account
 	if len(p.Ask) > 0 {

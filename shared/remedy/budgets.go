@@ -43,13 +43,13 @@ const (
 	defaultLeast    = 3
 )
 
-// Tries returns how many attempts to write on one Service and class there are in 24 h.
+// Tries returns how many attempts to write on one Service and class are allowed in 24 h.
 func (b Budgets) Tries() int { return cmp.Or(b.Attempts, defaultAttempts) }
 
 // OfClass returns how many Services may be written to for one class in 10 minutes.
 func (b Budgets) OfClass() int { return cmp.Or(b.Class, defaultClass) }
 
-// OfCluster returns how many Services may be written to in an hour in a cluster with this many LoadBalancer Services.
+// OfCluster returns how many of a cluster's LoadBalancer Services may be written to in an hour.
 func (b Budgets) OfCluster(services int) int {
 	share := (services*int(cmp.Or(b.Share, defaultShare)) + 99) / 100
 	return max(share, cmp.Or(b.Least, defaultLeast))

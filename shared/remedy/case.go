@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Case is one failed Service as a remedy sees it. It only gives access to reads: only steps get Writers.
+// A Case is one failed Service as a remedy sees it, for reading: only steps get Writers.
 type Case struct {
 	ccm.View               // the Service is empty in a case about the cluster
 	ID       string        // first 8 digits of the UID, "-", time of the first event
@@ -34,13 +34,13 @@ type Writers struct {
 	Kube  *kube.Writer
 }
 
-// Full reports whether a claim with this key had no place left in this run, and the class must choose another.
+// Full reports whether a claim with this key had no place left in this run.
 func (c *Case) Full(key string) bool { return c.Taken[key] }
 
-// Mark returns the value of the resync annotation that this attempt writes. It triggers a sync and distinguishes our writes from others'.
+// Mark returns the value of the resync annotation that this attempt writes. It triggers a sync and shows that the write is ours.
 func (c *Case) Mark() string { return fmt.Sprintf("%s.%d", c.ID, c.Attempt) }
 
-// Written reports whether the Service has the mark of this attempt, and so shows a state after our write.
+// Written reports whether the Service has this attempt's mark: a state after our write.
 func (c *Case) Written() bool { return c.Service.Annotations[ccm.Resync] == c.Mark() }
 
 // Over returns why the case of a Service ends without any action; empty if it goes on.

@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// The first matching cause counts, in upper or lower case.
 func TestCauseOf(t *testing.T) {
 	causes := []remedy.Cause{
 		{Name: "card", Texts: []string{"credit card", "nocard"}},

@@ -16,15 +16,15 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A step that writes to the Service triggers a full sync, perhaps the first in months. For every plan with such a step, Compare determines
-// what else that sync changes: on the load balancer, its listeners, its groups and their servers. It lists too much rather than too little,
-// including what a release older than v2.14.0 would not change.
+// A step that writes to the Service triggers a full sync, perhaps the first in months. Compare determines what else that sync changes
+// on the load balancer, its listeners, its groups and their servers. It lists too much rather than too little, including what a
+// release older than v2.14.0 would not change.
 
-// clusterReads is what Compare reads in addition to a snapshot's reads.
+// clusterReads come in addition to a snapshot's reads.
 var clusterReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices}
 
-// Compares returns what the engine reads to predict the changes of the sync after a plan; nil for a class without such plans. A class that
-// reads no load balancers has plans only for Services without one, which is verified.
+// Compares returns what the engine reads to predict a sync's changes; nil for a class without such plans. A class that reads no load
+// balancers has plans only for Services without one, which is verified.
 func (r *Remedy) Compares() []grant.Grant {
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	switch {
@@ -43,15 +43,15 @@ func (r *Remedy) Compares() []grant.Grant {
 	return grant.Set(out)
 }
 
-// mostChanges is the most changes of a plan, and mostTold the most that its note contains.
+// mostChanges limits a plan's changes, and mostTold those in its note.
 const (
 	mostChanges = 100
-	mostTold    = 10
+	mostListed  = 10
 )
 
-// Compare returns the plan with the changes of the full sync after its steps, apart from what they write. Changes that overwrite something
-// are also in its note and make its risk high. So does a part that could not be compared because a permission is missing, or because the
-// API does not know the cluster. Any other failed read is an error: it may succeed later.
+// Compare returns the plan with what the full sync after its steps changes besides. Changes that overwrite something are also in its
+// note and make its risk high, and so does a part that could not be compared because a permission is missing, or because the API does
+// not know the cluster. Any other failed read is an error: it may succeed later.
 func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if !slices.ContainsFunc(p.Steps, Syncs) {
 		return p, nil
@@ -73,14 +73,14 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	if lb != nil {
 		on = lb.ID
 	}
-	var told []say.Text
+	var listed []say.Text
 	for _, d := range list {
 		if d.Fails && d.What != "" {
 			continue // the sync fails on it and changes nothing: a separate failure
 		}
 		if !d.Quiet {
 			p.Risk = High
-			told = append(told, d.Text)
+			listed = append(listed, d.Text)
 		}
 		if d.What != "" {
 			p.Changes = append(p.Changes, event.Change{Balancer: on, What: d.What, How: d.Text, Down: d.Cuts, Sets: !d.Quiet && !d.Cuts &&
@@ -111,11 +111,11 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 		p.Risk = High
 	}
 	switch {
-	case len(told) == 0:
+	case len(listed) == 0:
 	case lb == nil:
-		p.Note = p.Note.And("The Service's load balancer %s.", say.Clauses(told, mostTold))
+		p.Note = p.Note.And("The Service's load balancer %s.", say.Clauses(listed, mostListed))
 	default:
-		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, say.Clauses(told, mostTold))
+		p.Note = p.Note.And("The full sync that follows also changes these differences on %s: %s.", lb.ID, say.Clauses(listed, mostListed))
 	}
 	return p, nil
 }
@@ -126,8 +126,7 @@ func Syncs(s Step) bool {
 	return ok && slices.Contains(c.Fields(), MarkField)
 }
 
-// meant removes the charge type and spec that a step sets from the Service: that step changes the load balancer on purpose, and its own
-// text says so.
+// meant removes the charge type and spec that a step sets: it changes the load balancer on purpose, and says so.
 func (c *Case) meant(steps []Step) {
 	for _, s := range steps {
 		k, ok := s.(Keyed)
@@ -145,7 +144,6 @@ func (c *Case) meant(steps []Step) {
 	}
 }
 
-// after returns the case with its Service as the steps will leave it.
 func (c *Case) after(steps []Step) (*Case, error) {
 	out := *c
 	out.Service = c.Service.DeepCopy()
@@ -181,8 +179,8 @@ func (c *Case) after(steps []Step) (*Case, error) {
 	return &out, nil
 }
 
-// Bars says why the steps of an undo cannot restore the Service: its present load balancer can never become what they ask for, or is not
-// found. It is empty if nothing prevents it. It needs DescribeLoadBalancers.
+// Bars says why an undo cannot restore the Service: its load balancer can't become what the steps ask for, or is not found. It needs
+// DescribeLoadBalancers.
 func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	after, err := c.after(steps)
 	if err != nil {
@@ -204,7 +202,6 @@ func (c *Case) Bars(ctx context.Context, steps []Step) (string, error) {
 	return fmt.Sprintf("the load balancer %s exists by now and can never be what was asked for before: %s", lb.ID, strings.Join(never, "; ")), nil
 }
 
-// The reads of a snapshot, of CLBs and of NLBs.
 var (
 	snapshotReads = []grant.Grant{
 		grant.DescribeLoadBalancers, grant.DescribeLoadBalancerAttribute, grant.ListSLBTags,
@@ -213,9 +210,9 @@ var (
 	snapshotNetworkReads = []grant.Grant{grant.ListNLBs, grant.GetNLB, grant.ListNLBTags, grant.ListNLBListeners, grant.ListServerGroupServers}
 )
 
-// Snapshots returns what the engine reads for a snapshot before it applies a plan of medium or high risk; nil for a class without steps.
-// Every plan can have that risk: by a step, by the changes of the sync, or because the controller is newer than the known releases. A class
-// that reads only one kind of load balancer handles no other.
+// Snapshots returns what the engine reads for a snapshot before a plan of medium or high risk; nil for a class without steps. Every
+// plan can have that risk: by a step, by the sync's changes, or under a newer controller. A class that reads only one kind of load
+// balancer handles no other.
 func (r *Remedy) Snapshots() []grant.Grant {
 	classic, network := r.reads(grant.DescribeLoadBalancerAttribute), r.reads(grant.GetNLB)
 	switch {

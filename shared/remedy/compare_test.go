@@ -21,14 +21,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// account returns the case of a Service in an account, which needs no API server.
 func account(t *testing.T, w sim.World, edit func(*corev1.Service)) (*remedy.Case, *sim.Cloud) {
 	t.Helper()
 	v, s := fixture.Account(t, w, edit)
 	return &remedy.Case{View: *v}, s
 }
 
-// A keyed step that applies its patch.
 type keyed struct {
 	remedy.Step
 	set map[string]*string
@@ -43,7 +41,7 @@ func (k keyed) Patch(*remedy.Case) []byte {
 	return data
 }
 
-// The plan's own writes are not compared, and neither is a difference on which the sync fails.
+// The plan's own writes are not compared, nor a difference on which the sync fails.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	clb := func(edit func(*sim.LoadBalancer)) sim.World {
@@ -277,7 +275,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The backends have the family of the event's address, or else of the annotations.
+// The event's address decides the backends' family, else the annotations.
 func TestFamily(t *testing.T) {
 	t.Parallel()
 	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6

@@ -15,7 +15,7 @@ type ApprovalRule struct {
 	From  []string `json:"from,omitzero"`  // group:NAME or user:NAME, as Kubernetes knows them; default all users who may create Approvals
 }
 
-// Prefixes of an entry of ApprovalRule.From.
+// Prefixes of ApprovalRule.From.
 const (
 	FromUser  = "user:"
 	FromGroup = "group:"
@@ -36,7 +36,7 @@ type Consent struct {
 	from  []string
 }
 
-// Special reports whether it takes more than the approval of any one person.
+// Special reports whether any one person's approval is not enough.
 func (c Consent) Special() bool { return c.Needs > 1 || len(c.from) > 0 }
 
 // Consent returns the approvals that a plan of this risk needs.
@@ -61,7 +61,7 @@ func (c Consent) From(user string, groups []string) bool {
 	})
 }
 
-// Approvers returns the users and groups whose approvals count, as in the policy; empty: anybody's.
+// Approvers returns the users and groups whose approvals count; empty: anybody's.
 func (c Consent) Approvers() string { return strings.Join(c.from, ", ") }
 
 // String returns Text in English.

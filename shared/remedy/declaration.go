@@ -45,8 +45,7 @@ func (r *Remedy) Declaration() Declaration {
 	return d
 }
 
-// Digest returns the SHA-256, in hex, of everything except the class's page: the declaration as JSON without doc, with sorted keys, without
-// spaces and empty fields. Engine and hand must have the same.
+// Digest returns the SHA-256, in hex, of the declaration as JSON without doc, spaces and empty fields, keys sorted. Engine and hand must agree.
 func (d Declaration) Digest() string {
 	d.Doc = ""
 	var sorted map[string]any
@@ -67,7 +66,7 @@ func (d Declaration) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Remedy returns the remedy of a class whose code runs elsewhere, with steps of the kinds in all and without Diagnose and StillFails.
+// Remedy returns the remedy of a class whose code runs elsewhere, with steps in all and without Diagnose and StillFails.
 func (d Declaration) Remedy(all []Step) (*Remedy, error) {
 	if d.Class == "" || d.Doc == "" {
 		return nil, errors.New("the declaration has no class or no doc")

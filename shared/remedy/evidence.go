@@ -6,9 +6,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RequireEvidence returns the plan, unless only an Event reports the failure: every user who may create Events in the namespace can write one in the
-// controller's name. So for a Service that the controller has synced in its present form (see InForce), a class acts and advises only on
-// what it has read: Plan.Proven. Any other plan becomes the question who wrote the Event, without other advice.
+// RequireEvidence returns the plan, unless only an Event reports the failure: every user who may create Events can write one in the
+// controller's name. For a Service that the controller has synced in its present form (see InForce), a class acts and advises only on
+// what it has read: Plan.Proven. Any other plan becomes the question who wrote the Event.
 func (c *Case) RequireEvidence(p Plan) Plan {
 	svc := c.Service
 	switch {
@@ -30,8 +30,8 @@ func (c *Case) RequireEvidence(p Plan) Plan {
 	}
 }
 
-// eventAloneCause separates failures that only an Event reports from the incidents that were seen.
+// eventAloneCause separates such failures from incidents that were seen.
 const eventAloneCause = "an Event alone"
 
-// FailedPrecheck reports whether the failure is a finding of a check before an upgrade.
+// FailedPrecheck reports whether the failure is from a check before an upgrade.
 func (c *Case) FailedPrecheck() bool { return event.FailedPrecheck(c.Event.Message) }

@@ -7,11 +7,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service. The admission policy of
-// infra/cluster, generated from the declarations of steps and classes, limits a class to these fields.
+// A Field is a part of a Service that a step may change. Kubernetes can only grant writes to a whole Service; the admission policy of
+// infra/cluster, generated from the declarations, limits a class to these fields.
 type Field string
 
-// The fields.
 const (
 	MarkField   Field = "mark"        // our resync annotation
 	SetField    Field = "set"         // the annotations that the class declares, set to any value
@@ -20,7 +19,7 @@ const (
 	StatusField Field = "status"      // the load-balancer status, cleared
 )
 
-// A Changer is a step that writes to a Service. Every step with that grant is one.
+// A Changer is a step that writes to a Service.
 type Changer interface {
 	Fields() []Field // the same for all values of a kind
 }
@@ -37,8 +36,7 @@ func (r *Remedy) Fields() []Field {
 	return slices.Compact(out)
 }
 
-// Keys returns the keys of the annotations that plans of the class may change besides our own, sorted: the declared ones, under each prefix
-// that the controller knows.
+// Keys returns the annotations that the class's plans may change besides our own, sorted: the declared ones, under each of the controller's prefixes.
 func (r *Remedy) Keys() []string {
 	var out []string
 	for _, name := range r.Annotations {
@@ -52,7 +50,6 @@ func (r *Remedy) Keys() []string {
 	return slices.Compact(out)
 }
 
-// mayWrite reports whether the class declares what a step on the Service's metadata writes.
 func (r *Remedy) mayWrite(key string) bool {
 	if key == PortsKey {
 		return slices.Contains(r.Fields(), PortsField)
@@ -60,5 +57,5 @@ func (r *Remedy) mayWrite(key string) bool {
 	return slices.Contains(r.Keys(), key)
 }
 
-// PortsKey is the key of the Service's ports among a step's keys, besides keys of annotations.
+// PortsKey stands for the Service's ports among annotation keys.
 const PortsKey = "spec.ports"

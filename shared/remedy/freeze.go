@@ -10,7 +10,7 @@ import (
 // A Freeze is a time without writes: on some days each week, or once.
 type Freeze struct {
 	Name string `json:"name,omitzero"`
-	// Weekly: from and until count from midnight of each day, in the zone. An end that is not after the beginning is on the next day.
+	// Weekly: from and until count from midnight of each day, in the zone. An end not after the beginning is on the next day.
 	Days  []time.Weekday `json:"days,omitzero"`
 	From  time.Duration  `json:"from,omitzero"`
 	Until time.Duration  `json:"until,omitzero"`
@@ -20,7 +20,7 @@ type Freeze struct {
 	End   time.Time `json:"end,omitzero"`
 }
 
-// An Offset is the difference of a time zone to UTC until a moment. Functions have no time zone data.
+// An Offset is a time zone's difference to UTC until a moment. Functions have no time zone data.
 type Offset struct {
 	Until   time.Time `json:"until,omitzero"` // zero: for ever
 	Seconds int       `json:"seconds,omitzero"`
@@ -42,7 +42,6 @@ func Offsets(zone *time.Location, now time.Time) []Offset {
 	return all
 }
 
-// over returns when the freeze in force at now ends, or false.
 func (f Freeze) over(now time.Time) (time.Time, bool) {
 	if !f.Start.IsZero() || !f.End.IsZero() {
 		return f.End, !now.Before(f.Start) && now.Before(f.End)

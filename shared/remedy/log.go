@@ -12,13 +12,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// LogQuery returns a command that shows the controller's log of a Service, "namespace/name", with the error code, API and request ID that
-// its Events lack. In a managed cluster the log is in the log project of the control plane instead.
+// LogQuery returns a command that shows the controller's log of a Service, "namespace/name", with the error code, API and request ID
+// that its Events lack. A managed cluster has the log in the control plane's log project.
 func LogQuery(service string) string {
 	return "kubectl -n kube-system logs -l app=cloud-controller-manager --tail=-1 | grep " + service
 }
 
-// LogQuery returns the command for the object of the case. For the cluster, it shows the log of the controller's part that keeps routes.
+// LogQuery returns the command for the object of the case; for the cluster, about the controller's part that keeps routes.
 func (c *Case) LogQuery() string {
 	switch c.Event.Service.Kind {
 	case event.KindNode:
@@ -29,14 +29,12 @@ func (c *Case) LogQuery() string {
 	return LogQuery(c.Service.Namespace + "/" + c.Service.Name)
 }
 
-// saying is how much of a message a sentence shows, in bytes.
 const saying = 200
 
-// before matches the controller's text before the actual error.
 var before = regex.New(`^\s*code: \d+, |^Error \w+ load balancer(?: \[[^\]]*\])?: |` +
 	`^Error (?:adding|updating|removing) [a-z ]+(?: \[[^\]]*\])?: (?:\S+ failed to \w+ service hash:, error: )?`)
 
-// Said returns the error in the words of the failure's message, in quotes and shortened if long. Of an API error it is only the text.
+// Said returns the error in the words of the message, quoted and shortened; of an API error only the text.
 func (c *Case) Said() string {
 	text := c.Event.Message
 	if _, said, ok := strings.Cut(text, "Message:"); ok {
@@ -54,9 +52,9 @@ func (c *Case) Said() string {
 	return fmt.Sprintf("%q", text)
 }
 
-// Family returns the address family of the backends of the case's Service: IPv4, or IPv6 if the load balancer and its backends are
-// annotated so and the controller has the feature gates for it, which cannot be read (pkg/controller/service/reconcile/backend/backend.go).
-// An address in the event decides.
+// Family returns the address family of the Service's backends: IPv4, or IPv6 if load balancer and backends are annotated so and the
+// controller has the feature gates, which cannot be read (pkg/controller/service/reconcile/backend/backend.go). An address in the
+// event decides.
 func (c *Case) Family() discoveryv1.AddressType {
 	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
 		ip, err := netip.ParseAddr(word)

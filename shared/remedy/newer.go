@@ -14,8 +14,7 @@ import (
 
 const mostNamed = 10
 
-// Weigh returns a plan, after this many steps are made, with the changes of the sync after the others (see Compare), and with their risk
-// under the running release of the controller.
+// Weigh returns a plan after made steps, with the changes of the next sync (see Compare), and their risk under the running controller.
 func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
 	if slices.ContainsFunc(p.Steps[min(max(made, 0), len(p.Steps)):], Syncs) {
 		var err error
@@ -26,9 +25,9 @@ func (c *Case) Weigh(ctx context.Context, p Plan, made int) (Plan, error) {
 	return c.caution(ctx, p)
 }
 
-// caution returns the plan unchanged if the controller's release is known here. A newer one may read other annotations, and its sync may
-// change what was not compared. So the risk of every plan with steps rises by one step, only here, and the plan names what was not
-// compared. A version that cannot be determined does not count as newer; a failed read is an error.
+// caution raises the risk of every plan with steps by one if the controller is newer than the releases known here: it may read other
+// annotations and change what was not compared, which the plan names. A version that cannot be determined does not count as newer; a
+// failed read is an error.
 func (c *Case) caution(ctx context.Context, p Plan) (Plan, error) {
 	if len(p.Steps) == 0 {
 		return p, nil

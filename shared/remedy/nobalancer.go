@@ -5,8 +5,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// NoBalancer returns the plan for a failure about a load balancer that Bound does not find: its annotations cannot be compared with
-// anything. what ends a sentence, such as "its resource group", and is what a person would compare.
+// NoBalancer returns the plan if Bound does not find the load balancer to compare annotations with. what ends a sentence, such as "its resource group".
 func (c *Case) NoBalancer(what say.Text) Plan {
 	name := ccm.DefaultName(c.Service)
 	p := Plan{
@@ -25,7 +24,7 @@ func (c *Case) NoBalancer(what say.Text) Plan {
 	return p
 }
 
-// WrongController returns the plan for a failure of CLBs on a Service that an NLB serves. The finding says what the event is about.
+// WrongController returns the plan for a failure of CLBs on a Service that an NLB serves.
 func WrongController(finding say.Text) Plan {
 	return Plan{
 		Finding: finding,

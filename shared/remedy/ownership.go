@@ -12,18 +12,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// allowDrift is the label of a namespace that allows writes to fields that a GitOps manager owns there. On a Service it has no effect: an
-// editor of the Service could grant more than the namespace allows.
+// allowDrift is the label of a namespace that allows writes to fields that a GitOps manager owns. On a Service it has no effect: its
+// editor could grant more than the namespace allows.
 const allowDrift = "lbremedy.io/allow-drift"
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// gitops are the field managers of GitOps tools in managedFields.
 var gitops = []string{
 	"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller", "helm", "flux", "flux-client-side-apply",
 }
 
-// marks are labels and annotations with which GitOps tools mark their objects.
 var marks = []string{
 	"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id",
 	"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name",
@@ -36,8 +34,7 @@ type Ownership struct {
 	Note    say.Text // a person's next kubectl apply reverts the write
 }
 
-// Owner returns the owner of the annotations with these keys, and of the ports. A new key without an owner is free. around are the labels
-// of the namespace; nil if unknown.
+// Owner returns the owner of the annotations with these keys, and of the ports. A new key is free. around are the namespace's labels; nil if unknown.
 func Owner(svc *corev1.Service, around map[string]string, keys []string) Ownership {
 	if around[allowDrift] == "true" {
 		return Ownership{}
@@ -77,7 +74,6 @@ type Edit struct {
 // recently is how long a plan that changes a person's edit needs an approval.
 const recently = time.Hour
 
-// editors are prefixes of the field managers of programs with which people edit a Service: kubectl, and tools with a user interface.
 var editors = []string{"kubectl", "k9s", "lens", "OpenLens", "rancher", "dashboard", "Mozilla"}
 
 // Edited returns the newest edit of these keys of a Service by a person, within an hour and after its creation.

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzOwner reads any text as managedFields and as kubectl's last applied configuration. An owner is one that the text names.
 func FuzzOwner(f *testing.F) {
 	const key = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-id"
 	f.Add(`{"f:metadata":{"f:annotations":{"f:`+key+`":{}}}}`, `{"metadata":{"annotations":{"`+key+`":"lb-1"}},"spec":{"ports":[{}]}}`, "argocd-controller")

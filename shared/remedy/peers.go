@@ -23,7 +23,7 @@ import (
 // PeerReads is what Peers reads; a class that calls it declares it.
 var PeerReads = []grant.Grant{grant.ListEvents, grant.ListServices}
 
-// A Peer is a Service of the cluster according to the Events of its syncs, which the API server keeps for an hour by default.
+// A Peer is a Service by the Events of its syncs, which the API server keeps for an hour by default.
 type Peer struct {
 	Namespace, Name string
 	Failed          int  // failed syncs
@@ -35,16 +35,15 @@ type Peer struct {
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers are the Services of the cluster with Events of syncs, as one case sees them. Services that fail together share one read, and no
-// method takes longer with more of them.
+// Peers are the cluster's Services with Events of syncs, as one case sees them. They share one read, and no method takes longer with more of them.
 type Peers struct {
 	own  Peer
 	uid  string // of the case's own Service
 	roll *roll
 }
 
-// Peers returns the Services of the cluster with Events of syncs. Their counts are those of the controller's Events, some of which it drops
-// if there are many. If Services fail together, the result may be a moment old; see PeerCache.
+// Peers returns the cluster's Services with Events of syncs. Counts are those of Events; the controller drops some of many. If
+// Services fail together, the result may be a moment old; see PeerCache.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	look, err := c.PeerCache.of(ctx, c)
 	if err != nil {
@@ -53,7 +52,7 @@ func (c *Case) Peers(ctx context.Context) (Peers, error) {
 	return look.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
 }
 
-// Alike returns the Services that fail like the case's own, which comes first, then by number of failures; and how many they are.
+// Alike returns the Services that fail alike, the case's own first, then by number of failures; and how many they are.
 func (p Peers) Alike() (iter.Seq[Peer], int) {
 	n := len(p.roll.alike) + 1
 	if h := p.roll.by[p.uid]; h != nil && h.Same {
@@ -86,7 +85,7 @@ func (p Peers) Others() (iter.Seq[Peer], int) {
 	}, n
 }
 
-// Busiest returns the Services by their number of syncs, including the case's own, and how many they are.
+// Busiest returns the Services by number of syncs, with the case's own, and how many they are.
 func (p Peers) Busiest() (iter.Seq[Peer], int) {
 	return func(yield func(Peer) bool) {
 		for _, h := range p.roll.busiest {
@@ -101,7 +100,7 @@ func (p Peers) Busiest() (iter.Seq[Peer], int) {
 	}, len(p.roll.busiest)
 }
 
-// A roll is the result of one read, in the orders that the methods need. It is immutable.
+// A roll is the immutable result of one read.
 type roll struct {
 	by                     map[string]*history // by UID
 	alike, others, busiest []*history
@@ -128,7 +127,6 @@ func newRoll(all []*history) *roll {
 	return r
 }
 
-// seenBy returns the peers of a Service that fails.
 func (r *roll) seenBy(namespace, name, uid string) Peers {
 	p := Peers{own: Peer{Namespace: namespace, Name: name}, uid: uid, roll: r}
 	if h := r.by[uid]; h != nil {
@@ -138,8 +136,8 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 	return p
 }
 
-// A PeerCache briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all Services ask for
-// the same long answer. Its methods are safe for several goroutines. A nil PeerCache caches nothing.
+// A PeerCache briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all
+// Services ask for the same long answer. Its methods are safe for several goroutines; nil caches nothing.
 type PeerCache struct {
 	keep time.Duration
 
@@ -151,11 +149,10 @@ type PeerCache struct {
 	until    time.Time // when release expires
 }
 
-// sameRelease is how long the controller's version is cached: an upgrade takes longer.
+// sameRelease is shorter than an upgrade.
 const sameRelease = 30 * time.Second
 
-// Release returns the version of the cluster's controller, at most half a minute old; zero if it cannot be determined. It needs
-// ccm.ControllerReads.
+// Release returns the version of the controller, at most half a minute old; zero if it cannot be determined. It needs ccm.ControllerReads.
 func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	if w == nil {
 		ctl, err := c.Controller(ctx)
@@ -174,13 +171,12 @@ func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, erro
 	return w.release, nil
 }
 
-// A peerRead is one look for a class.
 type peerRead struct {
 	until time.Time     // when it expires; zero while it runs
 	done  chan struct{} // closed when the following fields are set
 	roll  *roll
-	reads []event.Read // its reads
-	whole bool         // the roll is valid for others, too
+	reads []event.Read
+	whole bool // the roll is valid for others, too
 }
 
 // dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.
@@ -191,7 +187,6 @@ func NewPeerCache(keep time.Duration) *PeerCache {
 	return &PeerCache{keep: keep, reads: map[string]*peerRead{}}
 }
 
-// of returns the Services with Events of syncs.
 func (w *PeerCache) of(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
 		r, _, err := c.readPeers(ctx)
@@ -223,7 +218,7 @@ func (w *PeerCache) of(ctx context.Context, c *Case) (*roll, error) {
 	return l.roll, nil
 }
 
-// read reads for this case and for the cases that wait.
+// read also serves the cases that wait.
 func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, err error) {
 	began := time.Now()
 	defer func() {
@@ -234,10 +229,10 @@ func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, er
 		w.mu.Unlock()
 		close(l.done)
 	}()
-	var told sync.Mutex
+	var mu sync.Mutex
 	reading := event.WithReads(ctx, func(r event.Read) {
-		told.Lock()
-		defer told.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		l.reads = append(l.reads, r)
 		event.TellAgain(ctx, r)
 	})
@@ -245,8 +240,7 @@ func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, er
 	return l.roll, err
 }
 
-// readPeers reads the Services with Events of syncs. whole reports whether deleted and since synced Services were removed; this is skipped,
-// with its list, if the case's own Service is the only one.
+// readPeers returns whole if deleted and since synced Services were removed, which it skips if the case's own Service is the only one.
 func (c *Case) readPeers(ctx context.Context) (_ *roll, whole bool, err error) {
 	seen := map[string]*history{}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
@@ -300,7 +294,7 @@ func (c *Case) readPeers(ctx context.Context) (_ *roll, whole bool, err error) {
 	return newRoll(all), true, nil
 }
 
-// mostUnknown is how many Services the Events may name before existing Services are read: whoever may create Events can invent any number.
+// mostUnknown is how many Services Events may name before existing ones are read: an author of Events can invent any number.
 const mostUnknown = 10_000
 
 func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
@@ -315,7 +309,6 @@ func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
 	return known, nil
 }
 
-// A sign is what an Event says about a sync.
 type sign int
 
 const (
@@ -325,7 +318,6 @@ const (
 	cleaned // the Service is no longer the controller's
 )
 
-// signOf returns what the Event says about a sync; class is the classifier's result for it.
 func signOf(e kube.Event, class string) sign {
 	switch {
 	case e.Reason == event.Ensured:
@@ -338,12 +330,11 @@ func signOf(e kube.Event, class string) sign {
 	return noSign
 }
 
-// ended reports whether watched Events with this reason are about a sync that ended early: SyncLoadBalancerFailed, FailedAddHash.
+// ended reports whether the reason is that of a sync that ended early: SyncLoadBalancerFailed, FailedAddHash.
 func ended(reason string) bool {
 	return strings.HasSuffix(reason, "Failed") || strings.HasPrefix(reason, "Failed")
 }
 
-// A history is a peer while its Events are read.
 type history struct {
 	Peer
 	uid     string
@@ -369,7 +360,7 @@ func (h *history) add(e kube.Event, kind sign, same bool) {
 
 const named = 5
 
-// Together says which of the peers fail like the case's own Service.
+// Together says which peers fail like the case's own Service.
 func Together(peers Peers) say.Text {
 	same, n := peers.Alike()
 	if n < 2 {

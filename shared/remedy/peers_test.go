@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// many returns a roll of n Services that fail alike, and of one that fails for another reason.
 func many(n int) *roll {
 	all := []*history{{Peer: Peer{Namespace: "shop", Name: "other", Failed: 1, Fails: true}, uid: "other"}}
 	for i := range n {
@@ -21,7 +20,7 @@ func many(n int) *roll {
 	return newRoll(all)
 }
 
-// A sentence about many names a few, its own Service first whether the Events have it or not, and one without others says so.
+// A sentence names a few, the own Service first, and one without others says so.
 func TestTogether(t *testing.T) {
 	const alone = "According to the Events, no other Service of the cluster has this failure."
 	for _, uid := range []string{"0", "unseen"} {
@@ -47,7 +46,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A case among many peers costs no more than one among few, since with an account-wide cause all of them ask.
+// A case costs no more among many peers, all of which ask if the cause is account-wide.
 func TestPeersCost(t *testing.T) {
 	cost := func(n int) float64 {
 		c := &Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s007", UID: "7"}}}}

@@ -13,9 +13,9 @@ import (
 // NoRoom reports whether the vSwitch has no free address above the reserve.
 func (c *Case) NoRoom(v cloud.VSwitch) bool { return c.Policy.VSwitches.Room(v.Free) == 0 }
 
-// BestVSwitch returns the vSwitch for a new load balancer of the case's Service, if any. It must be available, have more free addresses
-// than the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ from not. One in zone
-// comes first, then the most free addresses, then the lowest ID, which makes the choice stable. With onlyZone other zones do not count.
+// BestVSwitch returns the vSwitch for a new load balancer of the Service, if any. It must be available, have more free addresses than
+// the reserve, be the cluster's own or allowed by the policy, have IPv6 if the Service asks for it, and differ from not. One in zone
+// comes first, then the most free addresses, then the lowest ID, for a stable choice. With onlyZone other zones do not count.
 func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VSwitch, bool) {
 	fit := slices.DeleteFunc(c.fit(v, zone, not, onlyZone), func(vsw cloud.VSwitch) bool { return c.Full(vswitchKey(vsw.ID)) })
 	if len(fit) == 0 {
@@ -32,7 +32,7 @@ func (c *Case) BestVSwitch(v ccm.VPC, zone, not string, onlyZone bool) (cloud.VS
 	}), true
 }
 
-// BestVSwitches returns the best vSwitch of each zone that has one (see BestVSwitch), without the zones in not, sorted by zone.
+// BestVSwitches returns the best vSwitch of each zone that has one, without the zones in not, sorted by zone.
 func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	var list []cloud.VSwitch
 	for _, zone := range v.Zones() {
@@ -43,8 +43,7 @@ func (c *Case) BestVSwitches(v ccm.VPC, not []string) []cloud.VSwitch {
 	return list
 }
 
-// BestZones returns the first pair whose primary zone has a vSwitch for the case's Service, or else the first pair. pairs must not be
-// empty.
+// BestZones returns the first pair whose primary zone has a vSwitch for the Service, or else the first of pairs, which must not be empty.
 func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 	i := slices.IndexFunc(pairs, func(z cloud.ZonePair) bool {
 		_, ok := c.BestVSwitch(v, z.Zone, "", true)
@@ -53,7 +52,6 @@ func (c *Case) BestZones(v ccm.VPC, pairs []cloud.ZonePair) cloud.ZonePair {
 	return pairs[max(i, 0)]
 }
 
-// fit returns the vSwitches that BestVSwitch may choose from, including those whose room others have claimed.
 func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	rules := c.Policy.VSwitches
 	var fit []cloud.VSwitch
@@ -71,8 +69,7 @@ func (c *Case) fit(v ccm.VPC, zone, not string, onlyZone bool) []cloud.VSwitch {
 	return fit
 }
 
-// HeldVSwitches says that BestVSwitch finds none because others hold the room. When they release it, the cloud's figures show what they
-// took. It is empty for any other reason.
+// HeldVSwitches says that others hold the room that BestVSwitch looked for; empty otherwise. Once released, the cloud's figures show what they took.
 func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Text {
 	var held []string
 	for _, vsw := range c.fit(v, zone, not, onlyZone) {
@@ -87,7 +84,7 @@ func (c *Case) HeldVSwitches(v ccm.VPC, zone, not string, onlyZone bool) say.Tex
 	return say.F("The free addresses of %s above the reserve are held for other Services, for 10 minutes at most.", say.List(held, named))
 }
 
-// PlaceIn returns the claim on one address of the vSwitch, which keeps many Services from choosing the same last one.
+// PlaceIn returns the claim on one address of the vSwitch: many Services must not choose the same last one.
 func (c *Case) PlaceIn(to cloud.VSwitch) Claim {
 	return Claim{Key: vswitchKey(to.ID), Of: c.Policy.VSwitches.Room(to.Free)}
 }
@@ -99,8 +96,8 @@ type Replacement struct {
 	Held say.Text      // HeldVSwitches of the zone
 }
 
-// Rezone replaces the bad vSwitches of a zone map by the best others of their zones. It returns the replacements, the new zone map without
-// parts that have no replacement, and the claims.
+// Rezone replaces the bad vSwitches of a zone map by the best others of their zones. It returns the replacements, the new zone map
+// without parts that have no replacement, and the claims.
 func (c *Case) Rezone(v ccm.VPC, zones []ccm.Zone, bad func(ccm.Zone) bool) (Replacements, string, []Claim) {
 	var list Replacements
 	var parts []string

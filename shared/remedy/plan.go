@@ -26,13 +26,12 @@ type Plan struct {
 	Ask     say.Text      `json:"ask,omitempty"`     // what a person must do, instead of the steps or after them
 	Note    say.Text      `json:"note,omitempty"`    // what a person should know; needs no answer
 	Wait    time.Duration `json:"wait,omitempty"`    // look again after this, without any steps
-	// Patience is how long waiting may last before a person is asked; zero: 15 minutes. It is for decisions that others make in their own
-	// time.
+	// Patience is how long waiting for others' decisions may last before a person is asked; zero: 15 minutes.
 	Patience time.Duration `json:"patience,omitempty"`
 	Claims   []Claim       `json:"claims,omitempty"` // all taken before the first step
-	// Proven says that the reads show the failure without the Event. For a Service that is in force (see InForce), no other plan is followed.
+	// Proven says that the reads show the failure without the Event, without which no plan for a Service in force is followed (see InForce).
 	Proven bool `json:"-"`
-	// Changes are what the sync after the steps will change in the cloud besides them, determined by the engine; see Compare.
+	// Changes are the sync's, besides the steps, as the engine determines them; see Compare.
 	Changes []event.Change `json:"changes,omitempty"`
 }
 
@@ -60,8 +59,7 @@ func (p Plan) RiskTo(svc *corev1.Service, now time.Time) Risk {
 	return p.Highest()
 }
 
-// OneWay returns the text of the first step that cannot be undone. A resync step does not count: it leaves nothing
-// to undo.
+// OneWay returns the text of the first step that cannot be undone. A resync step leaves nothing to undo.
 func OneWay(steps []Step) say.Text {
 	for _, s := range steps {
 		if _, ok := s.Undo(); !ok && !IsResync(s) {
@@ -71,16 +69,16 @@ func OneWay(steps []Step) say.Text {
 	return nil
 }
 
-// Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they found. Two
-// plans with one digest write the same. It includes what the sync after them takes down: an approval of one listener's outage does not
-// cover another's. It leaves out finding and resourceVersion, which change while the plan does not.
+// Digest returns the digest of the plan for one Service: 32 hex digits over the class, the UID and the steps with what they found, so
+// equal digests write the same, and over what the following sync takes down: an approval of one listener's outage does not cover
+// another's. Finding and resourceVersion change while the plan does not, and are left out.
 func (p Plan) Digest(class, uid string) string {
 	steps := make([]digestStep, len(p.Steps))
 	for i, s := range p.Steps {
 		steps[i] = digestStep{s.Kind(), s}
 	}
 	down, sets := weighs(p.Changes)
-	// Struct fields and sorted map keys: encoding/json is canonical enough for our own types.
+	// Struct fields and sorted map keys: encoding/json is canonical enough.
 	data, err := json.Marshal(struct {
 		Class, UID string
 		Steps      []digestStep
@@ -94,8 +92,7 @@ func (p Plan) Digest(class, uid string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// weighs returns the names of changes that take traffic down, and of those that overwrite something, or may. An approval of the plan covers
-// these.
+// weighs returns the names of changes that take traffic down, and of those that overwrite something, or may; an approval covers them.
 func weighs(changes []event.Change) (down, sets []string) {
 	for _, c := range changes {
 		switch name := c.Balancer + " " + c.What; {
@@ -142,8 +139,7 @@ func Records(steps []Step) ([]event.StepRecord, error) {
 	return out, nil
 }
 
-// Planned returns the steps of a record, decoded. They are data: a step that the class does not declare is an ErrUndeclared, whatever
-// release has written it.
+// Planned returns the decoded steps of a record. A step that the class does not declare is an ErrUndeclared, whatever release has written it.
 func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), rec event.Record) ([]Step, error) {
 	if rec.Next < 0 || rec.Next > len(rec.Steps) {
 		return nil, fmt.Errorf("class %s: %d of %d steps are done, %w", r.Class, rec.Next, len(rec.Steps), ErrUndeclared)
@@ -159,7 +155,7 @@ func (r *Remedy) Planned(decode func(kind string, data []byte) (Step, error), re
 	return steps, nil
 }
 
-// Step decodes a step of the class. A kind that the class does not declare is an ErrUndeclared.
+// Step decodes a step of the class; of an undeclared kind it is an ErrUndeclared.
 func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind string, data []byte) (Step, error) {
 	if !r.declares(kind) {
 		return nil, fmt.Errorf("class %s: there is a step %q, %w", r.Class, kind, ErrUndeclared)
@@ -171,11 +167,11 @@ func (r *Remedy) Step(decode func(kind string, data []byte) (Step, error), kind 
 	return step, r.allows(step)
 }
 
-// Decode makes a step of the class from its kind and its JSON form, see Decode.
+// Decode makes a step of the class from its kind and JSON form.
 func (r *Remedy) Decode(kind string, data []byte) (Step, error) { return Decode(r.Steps, kind, data) }
 
-// Decode makes a step of one of the kinds from its JSON form. An unknown kind or field, perhaps of a newer release, is an error: without
-// that field the step could be another write.
+// Decode makes a step of one of the kinds from its JSON form. An unknown kind or field, perhaps of a newer release, is an error:
+// without that field the step could be another write.
 func Decode(kinds []Step, kind string, data []byte) (Step, error) {
 	i := slices.IndexFunc(kinds, func(s Step) bool { return s.Kind() == kind })
 	if i < 0 {

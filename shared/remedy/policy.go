@@ -14,7 +14,7 @@ import (
 // A Mode says whether plans are applied.
 type Mode string
 
-// The modes. Observe is the default: it plans and never writes.
+// The modes. Observe is the default and never writes.
 const (
 	Observe Mode = "observe"
 	Fix     Mode = "fix"
@@ -33,13 +33,11 @@ func (m *Mode) ReadText(text string) error {
 	return fmt.Errorf("%q is not a mode: want observe or fix", text)
 }
 
-// A Policy is what the operator allows. The zero value observes.
+// A Policy is what the operator allows. The zero value observes. At returns the result for one class at one place.
 //
-// Package policyfile decodes the file into these types, each with its own check (ReadText). At returns the result for one class at one
-// place.
-//
-// The file has other forms of three things, which policyfile translates: a freeze's zone becomes offsets, because functions have no time
-// zone data; what ends an unsettled fix is a word; and what the doctor compares with is text there and numbers here.
+// Package policyfile decodes the file into these types, each with its own check (ReadText), and translates three things: a freeze's
+// zone becomes offsets, because functions have no time zone data; what ends an unsettled fix is a word in the file; and what the
+// doctor compares with is text there and numbers here.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
@@ -60,7 +58,7 @@ type Doctor struct {
 	LocalPorts Ports       `json:"localPorts,omitzero"` // ports that nodes use for their own connections; zero: DefaultLocalPorts
 }
 
-// Protects reports whether the operator wants the Services of a namespace and their load balancers protected from deletion.
+// Protects reports whether the Services of a namespace and their load balancers must have deletion protection.
 func (s Doctor) Protects(namespace string) bool {
 	return slices.ContainsFunc(s.Protect, func(p string) bool {
 		ok, err := path.Match(p, namespace)
@@ -80,7 +78,7 @@ func (p Ports) String() string { return fmt.Sprintf("%d-%d", p.First, p.Last) }
 // Hold reports whether the range contains the port.
 func (p Ports) Hold(port int32) bool { return p.First <= port && port <= p.Last }
 
-// DefaultLocalPorts returns the ports that Linux uses for its own connections by default (net.ipv4.ip_local_port_range).
+// DefaultLocalPorts returns Linux's default for its own connections (net.ipv4.ip_local_port_range).
 func DefaultLocalPorts() Ports { return Ports{32768, 60999} }
 
 // Local returns the ports that nodes use for their own connections.
@@ -117,8 +115,7 @@ type Place struct {
 	Around    map[string]string // labels of the namespace; nil: unknown, and nothing is applied there
 }
 
-// Labels with which people make the policy stricter for a Service, or for a namespace. An annotation would trigger a resync; a label does
-// not.
+// Labels that make the policy stricter for a Service or a namespace. An annotation would trigger a resync.
 const (
 	ModeLabel = "lbremedy.io/mode" // observe
 	MuteLabel = "lbremedy.io/mute" // true: no writes and no questions
@@ -134,8 +131,8 @@ type Permission struct {
 	Why    say.Text // why it differs from the general policy, or empty
 }
 
-// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, whatever the rules say, because the
-// Service's owner sets them. If the labels of the namespace are unknown, it observes, since they could forbid writes.
+// At returns what the policy allows a class at a place. Labels of the Service only make it stricter, because its owner sets them. If
+// the namespace's labels are unknown, it observes: they could forbid writes.
 func (p Policy) At(class string, at Place) Permission {
 	l := Permission{Mode: p.Mode, Risk: p.Risk}
 	take := func(mode Mode, risk *Risk, why say.Text) {
@@ -182,7 +179,7 @@ func (p Policy) At(class string, at Place) Permission {
 		if v, ok := by.labels[MuteLabel]; ok && v != "false" {
 			l.Mode, l.Muted, l.Why = Observe, true, by.has(MuteLabel, v)
 		}
-		// An invalid mode was meant to change something, so it counts as the stricter one.
+		// An invalid mode counts as the stricter one.
 		if v, ok := by.labels[ModeLabel]; ok && v != string(Fix) && l.Mode == Fix {
 			l.Mode, l.Why = Observe, by.has(ModeLabel, v)
 		}
@@ -204,7 +201,7 @@ func has(labels, want map[string]string) bool {
 	return true
 }
 
-// Among reports whether a name matches one of the patterns; without patterns every name does.
+// Among reports whether a name matches one of the patterns. Without patterns every name does.
 func Among(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -235,7 +232,7 @@ func (r Rule) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// Allows reports whether a plan of this risk is applied without an approval, and the rule that decides it.
+// Allows reports whether a plan of this risk is applied without an approval, and the deciding rule.
 func (l Permission) Allows(r *Remedy, risk Risk, oneWay say.Text) (bool, say.Text) {
 	switch {
 	case l.Muted:

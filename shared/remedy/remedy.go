@@ -1,14 +1,14 @@
-// Package remedy is the contract between the classes and the engine: what a class declares, what it gets, and what it returns. Begin with
-// Remedy, Case and Plan.
+// Package remedy is the contract between the classes and the engine: what a class declares, what it gets, and what it returns. Begin
+// with Remedy, Case and Plan.
 //
-// A class folder declares a Remedy. Its code reads a Case and cannot write. It returns a Plan: plain data that can be shown, compared,
-// approved, applied and undone. Only the steps of a plan write: shared/engine decides which step is next, and only shared/hand makes it.
+// A class folder declares a Remedy. Its code reads a Case, cannot write, and returns a Plan: plain data that can be shown, compared,
+// approved, applied and undone. Only the steps of a plan write: shared/engine decides which step is next, and only shared/hand makes
+// it.
 //
-// A plan may hold a Claim, one of a limited number of places, such as the addresses left in a vSwitch. When no place is left, the class is
-// called again with that knowledge, which keeps a hundred Services from choosing the same last address.
+// A plan may hold a Claim, one of a limited number of places, such as the addresses left in a vSwitch. When none is left, the class is
+// called again with that knowledge: a hundred Services must not choose the same last address.
 //
-// Classes do not consider what else the controller's sync changes: Compare determines it for every plan that triggers a sync, and it
-// affects the risk.
+// Classes do not consider what else the controller's sync changes: Compare determines it for every plan, and it affects the risk.
 package remedy
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Remedy describes one class of failed load-balancer sync and how to fix it. A class folder declares one as a value; the class's RAM
-// policy, RBAC role, consumer, manifests and catalogue page are generated from it.
+// A Remedy describes one class of failed load-balancer sync and its fix. RAM policy, RBAC role, consumer, manifests and catalogue page follow from it.
 type Remedy struct {
 	Class        string        // ID: function name, subject token, metric label
 	Doc          string        // Markdown; its first line is the title
@@ -45,14 +44,12 @@ type Remedy struct {
 
 	Formats []string // of the sentences of a class whose code is not in Go; nil: the program's own
 
-	// Annotations are what its steps may set or remove on the Service: names in the controller's documentation, without prefix, or whole
-	// keys.
+	// Annotations are what its steps may set or remove: names in the controller's documentation, without prefix, or whole keys.
 	Annotations []string
 
-	// Diagnose finds the cause and returns a plan. It only reads.
+	// Diagnose finds the cause and returns a plan; it only reads.
 	Diagnose func(context.Context, *Case) (Plan, error)
-	// StillFails reports whether this failure's own cause still exists. It is called before and after the plan. A class with steps must
-	// have one.
+	// StillFails reports whether the failure's own cause still exists, before and after the plan. A class with steps must have one.
 	StillFails func(context.Context, *Case) (Verdict, error)
 }
 
@@ -62,8 +59,7 @@ func (r *Remedy) Title() string {
 	return strings.TrimSpace(strings.TrimLeft(line, "# "))
 }
 
-// Grants returns all that the class needs: the engine's own reads, including comparisons and snapshots of Services, the class's reads and
-// its steps' reads and writes.
+// Grants returns all that the class needs: the engine's own reads, including comparisons and snapshots, and the class's and its steps' reads and writes.
 func (r *Remedy) Grants() []grant.Grant {
 	lists := [][]grant.Grant{r.Reads}
 	if r.Answers("") {
@@ -96,16 +92,14 @@ func (r *Remedy) Answers(kind string) bool {
 	return len(r.Kinds) == 0 && kind == "" || slices.Contains(r.Kinds, kind)
 }
 
-// engineGrants is what Run reads for every class of Services: the Service, its Events, and the labels of its namespace. Of other objects it
-// only reads a Node.
+// engineGrants is what Run reads for every class of Services. Of other objects it only reads a Node.
 var engineGrants = []grant.Grant{grant.GetServices, grant.ListEvents, grant.GetNamespaces}
 
-// proofGrants is what Run reads to prove that a write to the Service worked: the changes of the Service, and the address of its load
-// balancer.
+// proofGrants is what Run reads to prove that a write to the Service worked.
 var proofGrants = []grant.Grant{grant.WatchServices, grant.DescribeLoadBalancerAttribute}
 
-// Proves returns what the engine reads to check whether traffic can flow, after a plan and for the impact of a failure: the listeners of
-// load balancers of both kinds, and their backends if the class is about these.
+// Proves returns what the engine reads to check whether traffic can flow, after a plan and for the impact of a failure: listeners of
+// both kinds of load balancers, and backends if the class is about these.
 func (r *Remedy) Proves() []grant.Grant {
 	out := slices.Concat(ccm.FlowReads, ccm.NetworkFlowReads)
 	if r.Backends {
@@ -114,8 +108,7 @@ func (r *Remedy) Proves() []grant.Grant {
 	return grant.Set(out)
 }
 
-// PlanRisks returns the risks that plans of the class can have, in ascending order: the declared ones, or else those of its steps, and high
-// if the changes of the sync are compared on a load balancer.
+// PlanRisks returns the risks of the class's plans, ascending: the declared ones or its steps', and high if Compare reads a load balancer.
 func (r *Remedy) PlanRisks() []Risk {
 	risks := slices.Clone(r.Risks)
 	if len(risks) == 0 {
@@ -130,8 +123,7 @@ func (r *Remedy) PlanRisks() []Risk {
 	return slices.Compact(risks)
 }
 
-// RiskRange returns the lowest and the highest risk that plans of the class can have, such as "low to high"; empty for a class that only
-// asks.
+// RiskRange returns the lowest and highest risk of the class's plans, such as "low to high"; empty for a class that only asks.
 func (r *Remedy) RiskRange() string {
 	risks := r.PlanRisks()
 	switch n := len(risks); n {
@@ -219,7 +211,6 @@ func (v *Verdict) UnmarshalText(word []byte) error {
 // Risk says what a step or plan can do to the users of the Service.
 type Risk int
 
-// The risks.
 const (
 	Low    Risk = iota // only metadata of the one Service, undone by restoring the old value; no traffic moves
 	Medium             // changes a cloud resource, an account setting or cost; can be undone
@@ -255,7 +246,7 @@ func (r Risk) Word() say.Text {
 // MarshalText writes the risk as a word, or returns an error for any other value.
 func (r Risk) MarshalText() ([]byte, error) {
 	if r < Low || r > High {
-		return nil, fmt.Errorf("%s is no risk", r)
+		return nil, fmt.Errorf("%s is not a risk", r)
 	}
 	return []byte(r.String()), nil
 }
@@ -290,7 +281,7 @@ const (
 // State says whether a step is done.
 type State int
 
-// The states. Conflict means that the object is neither as the plan found it nor as the step would leave it.
+// The states. Conflict: the object is neither as found nor as the step would leave it.
 const (
 	Todo State = iota
 	Done
@@ -308,7 +299,7 @@ func (s State) String() string {
 	return "conflict"
 }
 
-// ErrMoved says that the object of a step has changed since the plan. Nothing was written, and the case is diagnosed again.
+// ErrMoved says that a step's object has changed since the plan. Nothing was written; the case is diagnosed again.
 var ErrMoved = errors.New("it has changed since it was read")
 
 // A Step is one write, as a plain struct. Diagnose fills its Was fields with the present values.
@@ -328,7 +319,7 @@ type Settler interface {
 	Settle() time.Duration // least time after the previous step, or after the intent for the first one
 }
 
-// A ResyncStep is a step that only triggers a resync. A cluster allows only so many, and the step is left out if the controller has synced the
+// A ResyncStep is a step that only triggers a resync. A cluster allows only so many. It is left out if the controller has synced the
 // Service since the previous step: another full sync would only be a risk.
 type ResyncStep interface {
 	Pace() time.Duration // the least time between two such steps in one cluster
@@ -365,7 +356,6 @@ func (r *Remedy) Check(p Plan) error {
 // ErrUndeclared says that the class does not declare a step, or what it writes.
 var ErrUndeclared = errors.New("which the class does not declare")
 
-// allows returns ErrUndeclared if the class does not declare the step.
 func (r *Remedy) allows(s Step) error {
 	if !r.declares(s.Kind()) {
 		return fmt.Errorf("class %s: there is a step %q, %w", r.Class, s.Kind(), ErrUndeclared)

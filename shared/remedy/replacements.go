@@ -8,9 +8,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// OfVSwitches returns the Diagnose of a class about the vSwitches that a Service asks for. It calls clb, or nlb with the parts of a zone
-// map that is not Malformed. made is an ID or address of the load balancer that the Service already has, or empty. The class declares
-// ccm.VPCReads.
+// OfVSwitches returns the Diagnose of a class about the vSwitches that a Service asks for. It calls clb, or nlb with the parts of a
+// zone map that is not Malformed. made is an ID or address of the present load balancer, or empty. The class declares ccm.VPCReads.
 func OfVSwitches(clb func(c *Case, vpc ccm.VPC, made string) Plan,
 	nlb func(c *Case, vpc ccm.VPC, made string, zones []ccm.Zone) Plan) func(context.Context, *Case) (Plan, error) {
 	return func(ctx context.Context, c *Case) (Plan, error) {
@@ -34,8 +33,9 @@ func OfVSwitches(clb func(c *Case, vpc ccm.VPC, made string) Plan,
 	}
 }
 
-// VSwitchesFail reports whether the Service still fails because of the vSwitches that it asks for, by fails, which gets no IDs if it names
-// none. After a sync of what was written it does not fail; with a malformed zone map it does. A class that calls it declares ccm.VPCReads.
+// VSwitchesFail reports whether the Service still fails because of the vSwitches that it asks for, by fails, which gets no IDs if it
+// names none. After a sync of what was written it does not fail; with a malformed zone map it does. A class that calls it declares
+// ccm.VPCReads.
 func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked []string) (Verdict, error)) (Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return No, nil
@@ -51,7 +51,7 @@ func (c *Case) VSwitchesFail(ctx context.Context, fails func(vpc ccm.VPC, asked 
 	return fails(vpc, asked)
 }
 
-// VSwitchesMissing reports whether the Service still asks for a vSwitch that does not exist. The controller's default cannot be read; there
+// VSwitchesMissing reports whether the Service still asks for a vSwitch that does not exist. The controller's default cannot be read:
 // only a successful sync is evidence. A class that calls it declares ccm.VPCReads.
 func VSwitchesMissing(ctx context.Context, c *Case) (Verdict, error) {
 	return c.VSwitchesFail(ctx, func(vpc ccm.VPC, asked []string) (Verdict, error) {
@@ -59,15 +59,13 @@ func VSwitchesMissing(ctx context.Context, c *Case) (Verdict, error) {
 	})
 }
 
-// OtherBlock warns that the address comes from another block than that of the vSwitch which a person named, and names the policy setting
-// that accepts this.
+// OtherBlock warns that the address comes from another block than that of the named vSwitch, and names the setting that accepts this.
 func OtherBlock() say.Text {
 	return say.F("The address comes from the block of another vSwitch. Firewall rules and routes that name the old block do not cover it.").
 		And("If vswitches.replaceMissing is set in the policy file, the risk of this plan is low.")
 }
 
-// Replace finds the best other vSwitch for a part of a zone map, of the same zone if onlyZone is true. For a CLB the part has only a
-// vSwitch, or nothing.
+// Replace finds the best other vSwitch for a part of a zone map, in the same zone if onlyZone is true. For a CLB the part has only a vSwitch, or nothing.
 func (c *Case) Replace(v ccm.VPC, z ccm.Zone, onlyZone bool) Replacement {
 	to, _ := c.BestVSwitch(v, z.Name, z.VSwitch, onlyZone)
 	return Replacement{For: z, To: to, Held: c.HeldVSwitches(v, z.Name, z.VSwitch, onlyZone)}
@@ -85,7 +83,7 @@ func (l Replacements) IDs() []string {
 	return ids
 }
 
-// Cause names the replaced vSwitches, as what Services that fail together have in common.
+// Cause names the replaced vSwitches.
 func (l Replacements) Cause() string {
 	var ids []string
 	for _, r := range l {
@@ -99,7 +97,7 @@ func (l Replacements) Bind() bool {
 	return slices.ContainsFunc(l, func(r Replacement) bool { return r.For.Binds() })
 }
 
-// Lack reports whether a part has no replacement, and returns HeldVSwitches of its zone; the last such part counts.
+// Lack returns HeldVSwitches of the last part without a replacement, and whether one exists.
 func (l Replacements) Lack() (held say.Text, lack bool) {
 	for _, r := range l {
 		if r.To.ID == "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A missing setting has its default, and reaches a hand unchanged.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	none := int64(0)

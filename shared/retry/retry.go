@@ -1,8 +1,7 @@
-// Package retry computes when to try again: after a pause that doubles, or when the other side asks for it. The arithmetic is that of
+// Package retry computes when to try again: after a doubling pause, or when the other side asks for it. The arithmetic is that of
 // k8s.io/apimachinery/pkg/util/wait. Begin with Backoff.
 //
-// It does not cover two other pauses. Colliding writers in package stream wait milliseconds that grow by steps instead of doubling. The
-// schedules of tickers are not a reaction to a failure.
+// It covers neither colliding writers in package stream, which wait milliseconds that grow by steps, nor the schedules of tickers.
 package retry
 
 import (
@@ -45,8 +44,7 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// After returns how long an answer asks the caller to wait, by its header Retry-After: seconds or a date (RFC 9110, section 10.2.3),
-// limited to longest. It is false for a past or unreadable value.
+// After returns how long an answer asks to wait, at most longest, by its Retry-After (RFC 9110, section 10.2.3); false for a past or unreadable value.
 func After(h http.Header, now time.Time, longest time.Duration) (time.Duration, bool) {
 	text := h.Get("Retry-After")
 	d := longest

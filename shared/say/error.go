@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Errorf is fmt.Errorf for an error that people read: Of returns it as a message.
+// Errorf is fmt.Errorf for an error that people read.
 func Errorf(format string, args ...any) error {
 	m, args := Message{Format: format}, slices.Clone(args)
 	for i, a := range args {
@@ -24,16 +24,14 @@ func Errorf(format string, args ...any) error {
 	return sentence{fmt.Errorf(format, args...), Text{m}}
 }
 
-// A sentence is an error made by Errorf.
 type sentence struct {
 	error
 	said Text
 }
 
-// Unwrap returns the error without its message.
 func (s sentence) Unwrap() error { return s.error }
 
-// Of returns an error as a text: the parts made by Errorf as messages, and the rest as literals.
+// Of returns an error as a text: parts made by Errorf as messages, the rest as literals.
 func Of(err error) Text {
 	if s, ok := err.(sentence); ok {
 		return s.said
@@ -65,7 +63,6 @@ func Of(err error) Text {
 	return Text{{Format: m.Format + "%s", Args: append(m.Args, rest)}}
 }
 
-// wraps matches the verb of fmt.Errorf that fmt.Sprintf lacks.
 var wraps = regex.New(`(^|[^%])%(\[\d+\])?w`)
 
 // sprint is fmt.Sprintf with %w.

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestErrorf translates errors: wrapping and wrapped ones, with foreign text between them unchanged. As errors they equal those of
-// fmt.Errorf.
+// Foreign text between errors stays unchanged. As errors they equal those of fmt.Errorf.
 func TestErrorf(t *testing.T) {
 	other := &say.Language{Tag: "x", Twins: map[string]string{"read %s: %w": "%[2]w (R %[1]s)", "%d bad": "B%d", "100%% of %s": "%s=100%%"}}
 	bad := say.Errorf("%d bad", 3)

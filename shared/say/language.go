@@ -13,7 +13,7 @@ import (
 type Language struct {
 	Tag   string            // of BCP 47, such as zh-CN
 	Twins map[string]string // formats by their English twins; a twin has the same verbs
-	// Tight reports whether two messages that end and begin with these runes have no space between them.
+	// Tight reports whether messages that end and begin so have no space between them.
 	Tight func(end, begin rune) bool
 }
 
@@ -25,7 +25,7 @@ func (l *Language) Name() string {
 	return l.Tag
 }
 
-// Format returns the translation of an English format; the format itself if it has none.
+// Format returns the translation of an English format, or the format.
 func (l *Language) Format(english string) string {
 	if l == nil {
 		return english
@@ -50,16 +50,16 @@ func (l *Language) Has(english string) bool {
 	return ok
 }
 
-// IsList reports whether a format is one of Items or Clauses, or of a Literal, which contain no words of their own.
+// IsList reports whether a format is one of Items, Clauses or Literal, which contain no words of their own.
 func IsList(format string) bool { return list().MatchString(format) }
 
-// list matches the formats of Items and Clauses, and between the separators of their verbs.
+// list matches formats of Items and Clauses, and between what separates their verbs.
 var (
 	list    = regex.New(`^%s(?:, %s)*(?:; %s)*(?: and %d more|; and %d more)?$`)
 	between = regex.New(`, | and %d more|; and %d more|; `)
 )
 
-// Phrase is fmt.Sprintf in the language: it translates the format and the arguments that are texts.
+// Phrase is fmt.Sprintf in the language: it translates the format and arguments that are texts.
 func (l *Language) Phrase(format string, args ...any) string {
 	if l == nil {
 		return fmt.Sprintf(format, args...)
@@ -68,7 +68,7 @@ func (l *Language) Phrase(format string, args ...any) string {
 	return l.fit(fmt.Sprintf(format, l.args(format, args)...))
 }
 
-// args returns the arguments with texts rendered as strings, each between seams unless the format quotes some.
+// args puts each text between seams, unless the format quotes some.
 func (l *Language) args(format string, args []any) []any {
 	edge := seam
 	if strings.Contains(format, "q") {
@@ -84,16 +84,16 @@ func (l *Language) args(format string, args []any) []any {
 	return out
 }
 
-// seam marks both ends of a text inserted into a text until fit removes it. It is a Unicode noncharacter.
+// seam, a Unicode noncharacter, marks both ends of an inserted text until fit removes it.
 const seam = "\uFDD0"
 
-// Formats have a space on both sides of an argument, since most arguments are not words of the language.
+// Arguments have spaces on both sides, since most are not words of the language.
 var (
 	before = regex.New(`(.) ` + seam + `(.)`)
 	after  = regex.New(`(.)` + seam + ` (.)`)
 )
 
-// fit removes the seams, with adjacent spaces if the language has none between such words.
+// fit removes seams, with adjacent spaces if the language has none there.
 func (l *Language) fit(text string) string {
 	if !strings.Contains(text, seam) {
 		return text

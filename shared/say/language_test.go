@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestLanguage translates texts: nested ones, counts and lists too, with arguments reordered. Texts without a translation stay English.
 func TestLanguage(t *testing.T) {
 	other := &say.Language{Tag: "x", Twins: map[string]string{
 		"%s has %s.": "(%[2]s: %[1]s)", "1 node": "1 N", "%d nodes": "%d N", "Wait.": "W!", "none": "-",

@@ -6,20 +6,19 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// parts matches what is not a word: actions of a template, comments, and tags up to the beginning of an attribute's value or their end.
+// Parts of a template that are not words: actions, comments, and tags up to an attribute's value or their end.
 var (
 	action = regex.New(`^\{\{(?:"(?:[^"\\]|\\.)*"|[^}"])*\}\}`)
 	named  = regex.New(`([a-z-]+)="$`)
 	letter = regex.New(`[A-Za-z]`)
 )
 
-// spoken are the attributes whose values people read or hear.
 var spoken = map[string]bool{
 	"aria-label": true, "data-live": true, "data-dead": true, "data-mute": true, "data-copied": true, "data-uncopied": true,
 }
 
-// Markup returns an HTML template with f applied to each run of words between two tags or actions, and to the attributes in
-// spoken. Surrounding space stays. The words of a page are thus in its template alone, and all of them are translated.
+// Markup returns an HTML template with f applied to each run of words and to the attributes in spoken: a page's words are in its
+// template alone, translated.
 func Markup(source string, f func(string) string) string {
 	var out, run strings.Builder
 	flush := func(words bool) {

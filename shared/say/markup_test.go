@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestMarkup proves that exactly the words of a page are found.
 func TestMarkup(t *testing.T) {
 	const source = `{{define "main"}}<h1 class="Big">Load balancers</h1>
 <p>{{if .At}}Read at <time datetime="{{iso .At}}">{{clock .At}}</time>.{{else}}not "read"{{end}} · <b>5</b></p>

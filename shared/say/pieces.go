@@ -13,8 +13,8 @@ type Segment struct {
 	Command bool
 }
 
-// commands matches the beginning of a command: after a colon, at the beginning of a line, or after another command and a word that
-// joins them. After lbremedy only the names of its commands match, since a sentence may begin with its name too.
+// commands matches the beginning of a command: after a colon, at the beginning of a line, or after another command and a joining word.
+// lbremedy counts only before one of its commands: a sentence may begin with the name.
 var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
 
 // Commands are lbremedy's commands that texts name.
@@ -23,7 +23,7 @@ var Commands = []string{
 	"replay", "resume", "run", "show", "status", "tickets", "undo", "up",
 }
 
-// Segments splits a text. A command ends with its sentence; quoted text in it belongs to it.
+// Segments splits a text. A command ends with its sentence; quoted text belongs to it.
 func Segments(text string) []Segment {
 	var all []Segment
 	add := func(s string, command bool) {
@@ -44,7 +44,6 @@ func Segments(text string) []Segment {
 	}
 }
 
-// endOfCommand returns where the command that begins at text[from:] ends.
 func endOfCommand(text string, from int) int {
 	var quote rune
 	for i, c := range text[from:] {
@@ -68,7 +67,6 @@ func endOfCommand(text string, from int) int {
 	return len(text)
 }
 
-// begins reports whether a text may begin a sentence.
 func begins(text string) bool {
 	for _, c := range text {
 		return unicode.IsUpper(c) || unicode.Is(unicode.Han, c) || c == '"' || c == '(' || strings.HasPrefix(text, "lbremedy ")

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// A command is a piece of its own, complete and without the full stop of its sentence.
+// A command is a piece of its own, without the full stop of its sentence.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]say.Segment{
@@ -44,7 +44,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// In all texts of all classes' scenarios, each command is found and contains nothing else.
+// In all classes' scenarios, each command is found and contains nothing else.
 func TestPiecesOfWording(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../test/scenario/testdata/wording.txt")

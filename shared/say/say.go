@@ -1,8 +1,8 @@
-// Package say keeps texts for people as data: a format and its arguments.
+// Package say keeps texts for people as data: a format and its arguments. Begin with F.
 //
-// A plan, a record and a finding of the doctor hold a [Text]. It is rendered where it is shown, so a record can be read in another
-// language than that of its writer. The English format identifies the message: a catalogue maps it to a format of another language
-// with the same verbs. Programs that only write records need no catalogue. Begin with F.
+// A plan, a record and a finding of the doctor hold a [Text], which is rendered where it is shown, in any language. The English format
+// identifies the message: a catalogue maps it to a format of another language with the same verbs. Programs that only write records
+// need no catalogue.
 package say
 
 import (
@@ -25,12 +25,12 @@ type Text []Message
 // A Message is a format with its arguments.
 type Message struct {
 	Format string `json:"format"` // English, with verbs of package fmt
-	// Args are of type string, bool, int64, float64 or Text: the types that survive JSON.
+	// Args are of the types that survive JSON: string, bool, int64, float64 or Text.
 	Args []any `json:"args,omitempty"`
 }
 
-// F returns a text of one message. An argument that is a Text, or has a method Word that returns one, is translated too. Other
-// arguments become strings, unless they are numbers or booleans.
+// F returns a text of one message. Arguments that are Texts, or have a method Word that returns one, are translated; others, except
+// numbers and booleans, become strings.
 func F(format string, args ...any) Text {
 	if false {
 		_ = fmt.Sprintf(format, args...) // makes vet check the verbs in calls of F
@@ -42,8 +42,7 @@ func F(format string, args ...any) Text {
 	return Text{m}
 }
 
-// Literal returns a text that is the same in every language, such as an ID, a foreign message or an already rendered text. An
-// empty string is an empty text.
+// Literal returns a text that is the same in every language, such as an ID or a foreign message; an empty one for "".
 func Literal(s string) Text {
 	if s == "" {
 		return nil
@@ -59,7 +58,7 @@ func (t Text) Then(next Text) Text {
 	return append(t[:len(t):len(t)], next...)
 }
 
-// String returns the text in English: its messages separated by spaces.
+// String returns the text in English, messages separated by spaces.
 func (t Text) String() string {
 	var b strings.Builder
 	for i, m := range t {
@@ -71,8 +70,8 @@ func (t Text) String() string {
 	return b.String()
 }
 
-// Map returns the text with f applied to all its arguments. If f would still change the whole English text, for instance because
-// of a secret that the format announces, the result is a Literal of f applied to that.
+// Map returns the text with f applied to all arguments. If f would still change the English text, as for a secret that the format
+// announces, the result is a Literal of f applied to that.
 func (t Text) Map(f func(string) string) Text {
 	out := t.mapArgs(f)
 	if whole := out.String(); f(whole) != whole {
@@ -100,7 +99,6 @@ func (t Text) mapArgs(f func(string) string) Text {
 	return out
 }
 
-// plain converts an argument to one of the types of Message.Args.
 func plain(a any) any {
 	switch a := a.(type) {
 	case Text:
@@ -132,7 +130,7 @@ func plain(a any) any {
 	return fmt.Sprint(a)
 }
 
-// span formats a duration as people write it: 1m and 2h, not 1m0s and 2h0m0s.
+// span formats a duration as people do: 1m and 2h, not 1m0s and 2h0m0s.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -144,7 +142,7 @@ func span(d time.Duration) string {
 	return text
 }
 
-// MarshalJSON writes a text that is the same in every language as a string, and any other as a list of messages.
+// MarshalJSON writes a text that is the same in every language as a string, others as a list of messages.
 func (t Text) MarshalJSON() ([]byte, error) {
 	if len(t) == 1 && t[0].Format == "%s" && len(t[0].Args) == 1 {
 		if s, ok := t[0].Args[0].(string); ok {
@@ -170,7 +168,7 @@ type wire struct {
 	Args   []any  `json:"args,omitempty"`
 }
 
-// real is a float64 that stays one in JSON: it always has a point or an exponent.
+// real always has a point or an exponent in JSON.
 type real float64
 
 func (r real) MarshalJSON() ([]byte, error) {
@@ -196,13 +194,12 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// deepest is how deeply texts may nest, and widest how much may be between the percent sign and the letter of a verb: a record may
-// come from an attacker.
+// deepest is how deeply texts may nest, and widest how long a verb may be: a record may come from an attacker.
 const deepest = 8
 
 var widest = regex.New(`%[^a-zA-Z%]{6}|%[^a-zA-Z%]*\*`)
 
-// UnmarshalJSON reads what MarshalJSON writes. It refuses formats that could print huge texts, and texts that nest too deeply.
+// UnmarshalJSON reads what MarshalJSON writes, except formats that could print huge texts and texts that nest too deeply.
 func (m *Message) UnmarshalJSON(data []byte) error { return m.read(data, deepest) }
 
 func (m *Message) read(data []byte, depth int) error {
@@ -244,7 +241,7 @@ func readArg(raw json.RawMessage, depth int) (any, error) {
 		}
 		return t, nil
 	}
-	// A generic decoder would be too slow: a burst of a thousand records holds many thousands of these.
+	// A generic decoder would be too slow for a thousand records.
 	switch c := raw[0]; {
 	case c == '"':
 		var v string

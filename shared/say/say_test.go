@@ -13,7 +13,6 @@ import (
 
 type word string
 
-// TestText prints texts, and reads them back unchanged from JSON.
 func TestText(t *testing.T) {
 	for _, c := range []struct {
 		text say.Text
@@ -46,7 +45,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestThen proves that Then changes neither text.
 func TestThen(t *testing.T) {
 	base := append(make(say.Text, 0, 4), say.F("A.")...)
 	one, two := base.And("B."), base.And("C.")
@@ -55,7 +53,6 @@ func TestThen(t *testing.T) {
 	}
 }
 
-// TestMap changes arguments, and the whole text if a secret spans format and argument.
 func TestMap(t *testing.T) {
 	redact := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, "hunter2", "…"), "Signature=abc", "Signature=…")
@@ -74,7 +71,6 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestHostile refuses input that is not a text, could print a huge text or nests too deeply.
 func TestHostile(t *testing.T) {
 	for _, data := range []string{
 		`{}`, `true`, `[1]`, `[{"format":1}]`, `[{"format":"%s","args":{}}]`, `[{"format":"%s","args":[{}]}]`, `[{"format":"%s","args":[null]}]`,
@@ -93,7 +89,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A text that is the same in every language is a string in JSON, and any other a list of messages; both are read back unchanged.
 func TestJSON(t *testing.T) {
 	for _, tt := range []struct {
 		text say.Text
@@ -125,7 +120,6 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Durations are formatted for people, in texts and in errors.
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		time.Minute: "1m", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 0: "0s", -5 * time.Minute: "-5m",

@@ -19,11 +19,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// margin is how long a call ends before Function Compute ends its invocation, which leaves time for the answer.
+// margin leaves time for the answer before Function Compute ends an invocation.
 const margin = 2 * time.Second
 
-// context returns the context of a request's call: under Function Compute it has the credentials, the ID and the deadline of the
-// invocation from the headers.
+// context takes the credentials, the ID and the deadline from the headers under Function Compute.
 func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
@@ -43,7 +42,6 @@ func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc
 	return before(ctx, end)
 }
 
-// before returns a context that ends shortly before the platform ends the invocation. The zero time means no end.
 func before(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return ctx, func() {}
@@ -52,7 +50,7 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 }
 
 // Invoke answers one invocation of Function Compute's Go runtime. An HTTP trigger's invocation is a request, and the answer contains
-// the status; any other is a call. Invoke returns no error, since the platform would replace the hand's answer by its own.
+// the status; any other is a call. Invoke returns no error: the platform would replace the hand's answer by it.
 func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
 	var id string
 	if fcc, ok := fccontext.FromContext(ctx); ok {
@@ -76,7 +74,6 @@ func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage,
 	return text, nil
 }
 
-// triggered answers the request of an HTTP trigger, as the endpoint answers any.
 func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
 	a := &recorder{header: http.Header{}, status: http.StatusOK}
 	d.Handler().ServeHTTP(a, r)
@@ -93,17 +90,13 @@ type recorder struct {
 	body   bytes.Buffer
 }
 
-// Header returns the headers of the answer.
 func (a *recorder) Header() http.Header { return a.header }
 
-// WriteHeader keeps the status.
 func (a *recorder) WriteHeader(status int) { a.status = status }
 
-// Write keeps the body.
 func (a *recorder) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// goRuntime answers the invocations of Function Compute's Go runtime until ctx ends, then lets those in hand finish. The SDK's loop
-// can't be ended and ignores SIGTERM: it goes on until the process ends.
+// goRuntime answers invocations until ctx ends, then lets those in hand finish. The SDK's loop ignores SIGTERM and goes on until the process ends.
 func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 	correct(api, &d.inHand)
 	fc.RegisterInitializerFunction(d.initialize)
@@ -120,8 +113,8 @@ func (d *Endpoint) goRuntime(ctx context.Context, api string) error {
 }
 
 // correct works around the SDK (v0.3.1), which leaves an invocation without a deadline or a timeout unanswered, and asks an
-// unavailable API again without a pause. The SDK takes no custom client, but it uses the default one, so its requests pass through
-// here. Here it also shows when an answer has arrived: an invocation is in hand until then, not only until its call has ended.
+// unavailable API again without a pause. The SDK uses the default client, so its requests pass through here. An invocation is in hand
+// until its answer has arrived, not only until its call has ended.
 func correct(api string, in *inHand) {
 	transport := http.DefaultTransport.(*http.Transport)
 	transport.RegisterProtocol("http", &corrected{api: api, to: transport.Clone(), in: in})
@@ -134,13 +127,10 @@ type corrected struct {
 	held sync.Map // by ID of the request: invocations in hand, without hooks
 }
 
-// again is the pause before a failed API is asked again.
 const again = time.Second
 
-// assumed is the longest duration of an invocation for which the platform gives none.
 const assumed = time.Minute
 
-// RoundTrip sends a request to the runtime API; other requests are passed on.
 func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != m.api {
 		return nil, http.ErrSkipAltProtocol
@@ -168,7 +158,7 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if _, err := strconv.ParseInt(a.Header.Get("x-fc-function-deadline"), 10, 64); err != nil {
 		a.Header.Set("x-fc-function-deadline", strconv.FormatInt(time.Now().Add(time.Duration(s)*time.Second).UnixMilli(), 10))
 	}
-	// A hook waits for the calls in hand and must not wait for itself.
+	// A hook waits for calls in hand, not for itself.
 	if kind := a.Header.Get("x-fc-function-type"); kind == "" || kind == "0" {
 		m.held.Store(a.Header.Get("x-fc-request-id"), true)
 		m.in.hold()
@@ -176,8 +166,7 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, nil
 }
 
-// initialize checks that calls can be answered. The SDK takes no error from an initializer, which fails by a panic; the SDK reports
-// its text.
+// initialize checks that calls can be answered. An initializer fails by a panic, whose text the SDK reports.
 func (d *Endpoint) initialize(ctx context.Context) {
 	if fcc, ok := fccontext.FromContext(ctx); ok {
 		ctx = withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken)
@@ -198,7 +187,7 @@ func withRequest(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestOf{}, id)
 }
 
-// withKey keeps the credentials that Function Compute sends with each request to a function that has a role.
+// withKey keeps the credentials of the function's role, which Function Compute sends with each request.
 func withKey(ctx context.Context, id, secret, token string) context.Context {
 	if id == "" {
 		return ctx
@@ -206,7 +195,7 @@ func withKey(ctx context.Context, id, secret, token string) context.Context {
 	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
 }
 
-// Key returns the credentials that came with the request, if any, or otherwise those of next. A nil next is the SDK's default chain.
+// Key returns the request's credentials, if any, or those of next. A nil next is the SDK's default chain.
 func Key(next cloud.Credentials) cloud.Credentials {
 	if next == nil {
 		next = cloud.DefaultChain()

@@ -25,7 +25,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// fcTrigger returns the payload that an HTTP trigger passes to the Go runtime.
 func fcTrigger(t testing.TB, method, path string, headers map[string]string, body string, encoded bool) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -39,8 +38,7 @@ func fcTrigger(t testing.TB, method, path string, headers map[string]string, bod
 	return text
 }
 
-// The requests of an HTTP trigger are answered as the endpoint answers any, and the caller's statements are never taken for the
-// platform's.
+// The caller's statements are never taken for the platform's.
 func TestTrigger(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -97,7 +95,7 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// A call ends shortly before the platform ends its invocation, and the log names the platform's request.
+// A call ends shortly before its invocation; the log names the platform's request.
 func TestInvocation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +148,6 @@ func TestInvocation(t *testing.T) {
 	})
 }
 
-// bare returns the endpoint of a class that reads nothing.
 func bare(t testing.TB, key hand.Key, r *remedy.Remedy) *Endpoint {
 	t.Helper()
 	keys, err := hand.ParsePublicKeys(key.Public())
@@ -161,7 +158,6 @@ func bare(t testing.TB, key hand.Key, r *remedy.Remedy) *Endpoint {
 	return &Endpoint{Hand: &hand.Served{Hand: local, Cluster: "c-1", Class: r.Class, Declares: r.Declaration().Digest(), Keys: keys}}
 }
 
-// A function that ends waits for the calls in hand, and takes no more.
 func TestInHand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,8 +205,7 @@ func TestInHand(t *testing.T) {
 	})
 }
 
-// The credentials that Function Compute sends are used only under Function Compute: in a stranger's account, other things would seem
-// wrong.
+// Credentials in a request count only under Function Compute: in a stranger's account, other things would seem wrong.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	var got cloud.Key
@@ -251,7 +246,6 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Without credentials of its own or in the request, a program uses the SDK's default chain.
 func TestKeyOfTheEnvironment(t *testing.T) {
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_ID", "env")
 	t.Setenv("ALIBABA_CLOUD_ACCESS_KEY_SECRET", "secret")
@@ -260,7 +254,7 @@ func TestKeyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// The initializer of the Go runtime fails by a panic, as the SDK requires.
+// The SDK requires a panic.
 func TestInitialize(t *testing.T) {
 	t.Parallel()
 	defer func() {
@@ -272,7 +266,7 @@ func TestInitialize(t *testing.T) {
 	(&Endpoint{Ready: func(context.Context) error { return errors.New("the cluster is away") }}).initialize(t.Context())
 }
 
-// Values that the platform omits are added, an unavailable API is asked again after a pause, and all other requests are passed on.
+// Missing values are added, an unavailable API is asked again after a pause, and all other requests are passed on.
 func TestCorrected(t *testing.T) {
 	t.Parallel()
 	status, header := http.StatusOK, http.Header{}
@@ -318,7 +312,6 @@ func TestCorrected(t *testing.T) {
 		}
 	}
 
-	// An invocation is in hand until its answer has arrived; a hook is not.
 	for _, kind := range []string{"0", "1", "2", ""} {
 		header = http.Header{}
 		header.Set("x-fc-function-type", kind)

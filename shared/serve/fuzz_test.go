@@ -22,7 +22,7 @@ func plan(context.Context, *remedy.Case) (remedy.Plan, error) {
 	return remedy.Plan{Finding: say.F("Ask."), Ask: say.F("Ask.")}, nil
 }
 
-// FuzzEndpoint sends anything to the endpoint. It answers everything, and every POST to the path of calls gets an Answer.
+// The endpoint answers everything, and every POST to the path of calls gets an Answer.
 func FuzzEndpoint(f *testing.F) {
 	key := newKey(f)
 	w := &world{engine: key, svc: &corev1.Service{}}
@@ -49,8 +49,8 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// FuzzAnswer has the engine's key and signs anything: an event, its data, or both. The hand answers within its limits and does not
-// panic, and the answer to a call that was not accepted contains only a problem.
+// FuzzAnswer has the engine's key and signs anything: an event, its data, or both. The hand does not panic, and the answer to a call
+// that was not accepted contains only a problem.
 func FuzzAnswer(f *testing.F) {
 	key := newKey(f)
 	w := &world{engine: key, svc: &corev1.Service{}}

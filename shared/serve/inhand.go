@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// most is how many bytes of calls are held at once. A caller is only known after its call was read, and strangers together must not
-// fill the memory; a call of the engine has some 20 KiB.
+// most is how many bytes of calls are held at once: a caller is known only after its call was read, and strangers must not fill the
+// memory. A call of the engine has some 20 KiB.
 const most = 32 << 20
 
-// inHand are the requests that are being answered.
 type inHand struct {
 	mu     sync.Mutex
 	held   int
@@ -20,14 +19,12 @@ type inHand struct {
 	closed bool
 }
 
-// hold adds a request that has already arrived.
 func (h *inHand) hold() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held++
 }
 
-// begin adds a request and reports whether that is still allowed.
 func (h *inHand) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +61,6 @@ func (h *inHand) wait(ctx context.Context) {
 	}
 }
 
-// close adds no more requests, and waits for the present ones.
 func (h *inHand) close(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
@@ -72,7 +68,6 @@ func (h *inHand) close(ctx context.Context) {
 	h.wait(ctx)
 }
 
-// add counts the bytes of a call, and reports whether there is room for them.
 func (h *inHand) add(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,17 +75,15 @@ func (h *inHand) add(n int) bool {
 	return h.bytes <= most
 }
 
-// errFull means that the calls in hand leave no room for another one.
 var errFull = errors.New("the function has too many calls in hand")
 
-// A counted body adds its bytes to the calls in hand, until it is released.
+// A counted body adds its bytes to the calls in hand until it is released.
 type counted struct {
 	io.Reader
 	in *inHand
 	n  int
 }
 
-// Read reads the body.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n += n

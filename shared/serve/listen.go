@@ -8,19 +8,16 @@ import (
 	"time"
 )
 
-// idle is how long a connection without requests is kept: longer than platforms keep theirs, so they never send a request on a
-// connection that is just ending.
+// idle is how long an unused connection is kept: longer than platforms do, so they never send a request on one that is ending.
 const idle = 15 * time.Minute
 
-// drain is how long requests in hand may take after a shutdown was requested: the engine waits 75 s for an answer.
+// drain is how long requests in hand may take at shutdown: the engine waits 75 s for an answer.
 const drain = 90 * time.Second
 
-// sending is how long a caller may take to send the body of its request.
 const sending = 30 * time.Second
 
-// Timed limits the time in which a body arrives, whether or not the handler reads it: before it answers, net/http reads the rest of a
-// body, and would wait forever for one that never arrives. The limit ends with the body, since an answer may take longer than its
-// request.
+// Timed limits the time in which a body arrives, even unread: net/http reads the rest of a body before it answers, and would wait
+// forever. The limit ends with the body, since an answer may take longer.
 func Timed(h http.Handler, sending time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
@@ -31,13 +28,11 @@ func Timed(h http.Handler, sending time.Duration) http.Handler {
 	})
 }
 
-// A timedBody calls whole when the entire body was read.
 type timedBody struct {
 	io.ReadCloser
 	whole func()
 }
 
-// Read reads the body.
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

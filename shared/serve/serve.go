@@ -1,15 +1,14 @@
 // Package serve is the program of a function: one class's hand, called over HTTP, as by Knative and Function Compute's custom runtime,
 // or in Function Compute's own Go runtime. Begin with [Main] and [Endpoint].
 //
-// A call is authenticated by its own signature (package hand), so it does not matter who can reach the function, which headers a
-// platform passes on, or what it uses Authorization for. The function reads nothing from the cluster or the cloud before the signature
-// is verified. It keeps no state between two calls and holds no secret.
+// A call's own signature authenticates it (package hand), so it does not matter who can reach the function, which headers a platform
+// passes on, or what it uses Authorization for. The function reads nothing before the signature is verified, keeps no state between
+// calls and holds no secret.
 //
-// The answer to every call is a hand.Answer in JSON, even if the call is refused. The status tells proxies and people the same: 200
-// the hand was asked; 400 and 413 the call can't be read; 401 its signature is not valid here; 409 the engine has another release; 412
-// one of the clocks is wrong; 408 and 503 the call was not taken; 500 the program is broken. Function Compute tells success from
-// failure by the header x-fc-status, and replaces a failed answer by its own error. So x-fc-status reports success, even for a
-// refusal, unless the status is 500 or above.
+// The answer to every call is a hand.Answer in JSON, even to a refused one. The status tells proxies and people the same: 200 the hand
+// was asked; 400 and 413 the call can't be read; 401 its signature is not valid here; 409 the engine has another release; 412 one of
+// the clocks is wrong; 408 and 503 the call was not taken; 500 the program is broken. Function Compute replaces an answer that the
+// header x-fc-status calls failed, so it reports success below 500.
 //
 // Under Function Compute, a call has the credentials of its request and ends shortly before the platform would end it. FC_RUNTIME_API
 // names the API of the Go runtime; without it, the function serves HTTP on FC_CUSTOM_LISTEN_PORT or PORT, by default 9000 under
@@ -74,7 +73,6 @@ type answer struct {
 	said bool
 }
 
-// WriteHeader sends the status, and the header for Function Compute.
 func (a *answer) WriteHeader(status int) {
 	if !a.said && status >= 200 {
 		a.said = true
@@ -87,7 +85,6 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes the body of an answer, with the status 200 if none was sent.
 func (a *answer) Write(b []byte) (int, error) {
 	if !a.said {
 		a.WriteHeader(http.StatusOK)
@@ -95,7 +92,6 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap returns the underlying writer, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const media = "application/json"
@@ -114,10 +110,9 @@ func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// asking is how long the API server may take to show that a function is ready.
+// asking limits the API server's answer that shows a function ready.
 const asking = 5 * time.Second
 
-// prepared returns what keeps calls from being answered, or nil.
 func (d *Endpoint) prepared(ctx context.Context) error {
 	if d.Ready == nil {
 		return nil
@@ -154,7 +149,7 @@ func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // a caller that is gone gets no answer
 }
 
-// answer answers a call. A panic ends neither the program nor another call.
+// answer turns a panic into a problem: it ends neither the program nor another call.
 func (d *Endpoint) answer(ctx context.Context, call []byte) (status int, text []byte) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -172,7 +167,6 @@ func (d *Endpoint) answer(ctx context.Context, call []byte) (status int, text []
 	return d.Hand.Answer(ctx, call)
 }
 
-// refusal returns the answer to a call that the hand was not asked, or has not answered.
 func refusal(status int, kind error, text string) (int, []byte) {
 	data, err := json.Marshal(hand.Answer{Problem: &hand.Error{Kind: kind.Error(), Text: event.Redact(text)}})
 	if err != nil {
@@ -207,8 +201,8 @@ func (d *Endpoint) log(ctx context.Context, status int, text []byte) {
 	}
 }
 
-// Main is the main function of a program that serves one class. The environment configures it: connect.Config lists the variables, and
-// LBREMEDY_ENGINE_KEYS holds the public keys of the engine. It ends on SIGTERM, after the calls in hand.
+// Main is the main function of a program that serves one class. connect.Config and LBREMEDY_ENGINE_KEYS, the engine's public keys,
+// configure it. It ends on SIGTERM, after the calls in hand.
 func Main(r *remedy.Remedy) {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("class", r.Class)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -230,7 +224,6 @@ func run(ctx context.Context, r *remedy.Remedy, log *slog.Logger) error {
 	return d.listen(ctx, os.Getenv)
 }
 
-// endpoint returns the endpoint of a class from the environment's configuration.
 func endpoint(r *remedy.Remedy, log *slog.Logger) (*Endpoint, error) {
 	config := connect.FromEnv()
 	config.Credentials, config.Log = Key(nil), log

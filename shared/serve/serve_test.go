@@ -50,7 +50,6 @@ import (
 
 const vswitch = ccm.Prefix + "vswitch-id"
 
-// class returns a class with this Diagnose that annotates a Service.
 func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *remedy.Remedy {
 	return &remedy.Remedy{
 		Class: "asks", Doc: "# Asks", Reads: []grant.Grant{grant.GetCallerIdentity}, Steps: []remedy.Step{step.Annotate{}}, Annotations: []string{"vswitch-id"},
@@ -59,13 +58,13 @@ func class(diagnose func(context.Context, *remedy.Case) (remedy.Plan, error)) *r
 	}
 }
 
-// asks is a class that asks for its identity in the cloud, which shows a test the credentials used.
+// asks reads its identity in the cloud, which shows the credentials used.
 var asks = class(func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	id, err := c.Cloud.STS.Identity(ctx)
 	return remedy.Plan{Finding: say.F("The account is %s.", id.Account), Ask: say.F("Ask.")}, err
 })
 
-// TestMain runs the function's program instead of the tests if a test has started this binary for it.
+// TestMain runs the function's program if a test has started this binary for it.
 func TestMain(m *testing.M) {
 	if os.Getenv("SERVE_MAIN") != "" {
 		Main(asks)
@@ -74,7 +73,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A world is the environment of a function: an API server with one Service, and a cloud at the same address, which counts requests.
+// A world is an API server with one Service, and a cloud at the same address, which counts requests.
 type world struct {
 	*httptest.Server
 	requests atomic.Int64
@@ -158,7 +157,6 @@ func (w *world) service() *corev1.Service {
 	return w.svc.DeepCopy()
 }
 
-// endpoint returns the endpoint that the program would have in this environment.
 func (w *world) endpoint(t testing.TB, r *remedy.Remedy) *Endpoint {
 	t.Helper()
 	config := connect.Config{
@@ -184,7 +182,6 @@ func (w *world) about() hand.About {
 	}
 }
 
-// remote returns the engine's side of the hand, with this send.
 func (w *world) remote(send func(context.Context, []byte) ([]byte, error)) *hand.Remote {
 	return &hand.Remote{
 		Class: asks, Key: w.engine, Decode: step.Decode, Known: func(string) bool { return false }, Send: send,
@@ -192,7 +189,6 @@ func (w *world) remote(send func(context.Context, []byte) ([]byte, error)) *hand
 	}
 }
 
-// A call is built by hand in a test, which can change everything about it.
 type call struct {
 	header, event map[string]any
 	data          map[string]any
@@ -200,7 +196,6 @@ type call struct {
 	seal          func(signed []byte) []byte // nil: Ed25519 with key
 }
 
-// call returns a valid look, modified by change.
 func (w *world) call(t testing.TB, change func(*call)) []byte {
 	t.Helper()
 	c := &call{key: private(t, w.engine)}
@@ -279,7 +274,7 @@ func post(t testing.TB, url string, body []byte, header map[string]string) (*htt
 
 func same(*call) {}
 
-// A stranger, or anybody with a copied call, is refused with a problem and a status, without a read or write.
+// A stranger, or a copied call, is refused with a problem and a status, without a read or write.
 func TestHostileCallers(t *testing.T) {
 	w := build(t)
 	d := w.endpoint(t, asks)
@@ -429,7 +424,6 @@ func TestHostileCallers(t *testing.T) {
 	}
 }
 
-// refused reads an answer with this status from a connection.
 func refused(t *testing.T, c net.Conn, status int) {
 	t.Helper()
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -443,7 +437,6 @@ func refused(t *testing.T, c net.Conn, status int) {
 	}
 }
 
-// Requests that are not calls are answered, too.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	d := &Endpoint{Ready: func(context.Context) error {
@@ -482,7 +475,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A function is ready if it can read the API server's version.
 func TestReady(t *testing.T) {
 	w := build(t)
 	for k, v := range w.env {
@@ -501,7 +493,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A panic is a problem of the call, at any point, and the program goes on.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -534,8 +525,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The engine's calls are answered over every transport: a look with the credentials of the function, and an order that changes the
-// Service.
+// Every transport carries a look with the function's credentials, and an order.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	type way struct {
@@ -623,7 +613,7 @@ func TestCalls(t *testing.T) {
 			if err != nil || o.State != hand.Done || len(o.Calls) != 1 || o.Service == nil || w.service().Annotations[vswitch] != "vsw-b" {
 				t.Errorf("the order: %+v, %v", o, err)
 			}
-			// The same step again, on the earlier version: it is found made, and nothing is written.
+			// On the earlier version, the step is found made, and nothing is written.
 			version := w.service().ResourceVersion
 			if o, err = h.Apply(t.Context(), hand.Order{About: w.about(), Step: steps[0]}); err != nil || o.State != hand.Found || len(o.Calls) != 0 ||
 				w.service().ResourceVersion != version {
@@ -640,14 +630,12 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A program runs this binary as a function's program.
 type program struct {
 	*exec.Cmd
 	url   string // empty in the Go runtime
 	lines chan string
 }
 
-// Write hands each line of the log to the test.
 func (p *program) Write(b []byte) (int, error) {
 	p.lines <- string(b)
 	return len(b), nil
@@ -690,7 +678,7 @@ func (w *world) start(t *testing.T) *program {
 	}
 }
 
-// A program with an incomplete configuration ends and says what is missing. SIGTERM ends a program in good order.
+// An incomplete configuration is named. SIGTERM ends a program in good order.
 func TestMainEnds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -734,7 +722,6 @@ func TestMainEnds(t *testing.T) {
 	})
 }
 
-// A listener that is asked to end lets the calls in hand finish, and takes no more.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := build(t)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// trigger reads the request in a payload of an HTTP trigger of Function Compute's Go runtime; nil if the payload is something else.
+// trigger reads the request in a payload of an HTTP trigger; nil if the payload is something else.
 func trigger(payload []byte) (*http.Request, error) {
 	var event struct {
 		Version   string            `json:"version"`
@@ -64,5 +64,4 @@ func trigger(payload []byte) (*http.Request, error) {
 
 type readCloser struct{ *bytes.Reader }
 
-// Close does nothing.
 func (readCloser) Close() error { return nil }

@@ -17,14 +17,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Annotate sets annotations of the Service, and removes some that belong to the same write, all in one patch.
+// Annotate sets annotations of the Service, and removes some that belong to the same write, in one patch.
 type Annotate struct {
 	Set    map[string]string `json:"set"`
 	Remove []string          `json:"remove,omitempty"`
 	Was    map[string]string `json:"was,omitempty"` // what Set and Remove found; a key that did not exist is missing
 }
 
-// readable is the longest value, in bytes, that a sentence shows in full. The step itself contains all of it.
+// readable is the longest value, in bytes, that a sentence shows in full.
 const readable = 1 << 10
 
 // Says describes the step.
@@ -88,7 +88,6 @@ func (a Annotate) Undo() (remedy.Step, bool) {
 	return invert(a.change(), a.Was), true
 }
 
-// differs says of each annotation that is neither as the step found it nor as the step would leave it what it is and what it was.
 func differs(now map[string]string, change map[string]*string, was map[string]string) string {
 	said := func(values map[string]string, key string) string {
 		if v, ok := values[key]; ok {
@@ -123,7 +122,7 @@ type RemoveAnnotation struct {
 	Was   map[string]string `json:"was,omitempty"`
 }
 
-// Without returns the step that removes the controller's annotation with this short name from the Service, under both prefixes.
+// Without returns the step that removes the controller's annotation with this short name, under both prefixes.
 func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	r := RemoveAnnotation{Was: map[string]string{}}
 	for _, key := range []string{ccm.Prefix + short, ccm.LegacyPrefix + short} {
@@ -135,8 +134,7 @@ func Without(svc *corev1.Service, short string) RemoveAnnotation {
 	return r
 }
 
-// With returns the step that sets the controller's annotation with this short name on the Service, under its current prefix, which wins
-// over the legacy one.
+// With returns the step that sets the controller's annotation with this short name, under its current prefix, which wins over the legacy one.
 func With(svc *corev1.Service, short, value string) Annotate {
 	key := ccm.Prefix + short
 	a := Annotate{Set: map[string]string{key: value}}
@@ -194,7 +192,6 @@ func (r RemoveAnnotation) Undo() (remedy.Step, bool) { return invert(r.change(),
 
 func (r RemoveAnnotation) change() map[string]*string { return Annotate{Remove: r.Names}.change() }
 
-// compare returns the state of a change of annotations: done if all keys are as the change leaves them, todo if all are as they were.
 func compare(now map[string]string, change map[string]*string, was map[string]string) remedy.State {
 	done, todo := true, true
 	for k, want := range change {
@@ -230,7 +227,7 @@ func invert(change map[string]*string, was map[string]string) remedy.Step {
 	return back
 }
 
-// annotate applies the change, a merge patch of the spec and our resync annotation in one patch, to the version of the Service in the case.
+// annotate makes the change, a merge patch of the spec and our resync annotation in one patch, on the version of the Service in the case.
 func annotate(ctx context.Context, c *remedy.Case, w *remedy.Writers, change map[string]*string, spec json.RawMessage) error {
 	mark := c.Mark()
 	patch := kube.ServicePatch{Annotations: map[string]*string{ccm.Resync: &mark}, Spec: spec}

@@ -8,7 +8,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// AskLCU returns the edits that make the Service ask for a CLB billed by LCU. Such a CLB has no spec, and older controllers fail on one.
+// AskLCU returns the edits that ask for a CLB billed by LCU. It has no spec: older controllers fail on one.
 func AskLCU(svc *corev1.Service) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeType, ccm.PayByLCU)}
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {
@@ -17,7 +17,7 @@ func AskLCU(svc *corev1.Service) []Edit {
 	return edits
 }
 
-// AskSpec returns the edits that make the Service ask for a CLB billed by this spec.
+// AskSpec returns the edits that ask for a CLB billed by this spec.
 func AskSpec(svc *corev1.Service, spec string) []Edit {
 	edits := []Edit{With(svc, ccm.ChargeSpec, spec)}
 	if want, asked := ccm.Annotation(svc, ccm.ChargeType); asked && want != ccm.PayBySpec {
@@ -26,7 +26,7 @@ func AskSpec(svc *corev1.Service, spec string) []Edit {
 	return edits
 }
 
-// Conversion returns the plan to change how the CLB is billed. The text change describes it, and the edits make the Service ask for it.
+// Conversion returns the plan to change how the CLB is billed, which the text change describes and the edits ask for.
 func Conversion(lb *ccm.Instance, finding, change say.Text, edits []Edit) remedy.Plan {
 	p := remedy.Plan{
 		Finding: finding,

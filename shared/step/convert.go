@@ -5,7 +5,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Convert sets annotations that make the controller change the load balancer for good: restoring the annotations does not change it back.
+// Convert sets annotations by which the controller changes the load balancer for good: restoring them does not change it back.
 type Convert struct {
 	Annotate
 	LB string `json:"lb"` // ID
@@ -22,7 +22,7 @@ func (Convert) Kind() string { return "convert" }
 // Target is the load balancer.
 func (s Convert) Target() string { return "slb/" + s.LB }
 
-// Risk is medium: it changes what the load balancer costs. With traffic over it, the plan's risk is high.
+// Risk is medium: it changes the cost. With traffic over the load balancer, the plan's risk is high.
 func (Convert) Risk() remedy.Risk { return remedy.Medium }
 
 // Undo returns no step: no annotation changes the load balancer back.

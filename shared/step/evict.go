@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Evict evicts a Pod from its node. Its owner creates another one, which the scheduler puts elsewhere. Disruption budgets count.
+// Evict evicts a Pod from its node: its owner creates another one, which the scheduler puts elsewhere, and disruption budgets count.
 type Evict struct {
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
@@ -29,7 +29,7 @@ func (e Evict) Says() say.Text {
 // Kind is "evict".
 func (Evict) Kind() string { return "evict" }
 
-// Target is all evictions of the namespace, which are made one at a time.
+// Target is all evictions of the namespace, made one at a time.
 func (e Evict) Target() string { return "evict/" + e.Namespace }
 
 // Risk is high: the Pod's work ends.

@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// A Pod is evicted once, if it is the one that was read and no budget forbids it.
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	r := build(t, nil, nil)
@@ -37,7 +36,6 @@ func TestEvict(t *testing.T) {
 	r.is(first, remedy.Done)
 	r.does(first)
 
-	// Its successor of the same name stays.
 	kept := pod("example.com/f")
 	r.is(first, remedy.Done)
 	r.does(first)

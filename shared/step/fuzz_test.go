@@ -7,7 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// FuzzDecode decodes anything that a record may contain. A decoded step can be shown, undone and recorded again with the same meaning.
+// FuzzDecode decodes what a record may contain. A decoded step can be shown, undone and recorded again with the same meaning.
 func FuzzDecode(f *testing.F) {
 	for _, s := range All() {
 		data, err := json.Marshal(s)

@@ -56,7 +56,7 @@ func (m MoveListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, 
 	return remedy.Conflict, nil
 }
 
-// Apply sets the group, if the listener still uses the old one. The API has no conditional write, so it reads again just before.
+// Apply sets the group, if the listener still uses the old one. It reads again just before: the API has no conditional write.
 func (m MoveListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, m, func() error {
 		return w.Cloud.SLB.SetListenerGroup(ctx, m.LB, cloud.ListenerPort{Port: m.Port, Protocol: m.Protocol}, m.Group)
@@ -69,7 +69,7 @@ func (m MoveListener) Undo() (remedy.Step, bool) {
 	return m, true
 }
 
-// DeleteListener deletes a listener of a classic load balancer. It contains all of the listener that Undo needs.
+// DeleteListener deletes a listener of a classic load balancer. It holds what Undo needs.
 type DeleteListener struct {
 	LB       string         `json:"lb"`
 	Listener cloud.Listener `json:"listener"`
@@ -166,7 +166,7 @@ func (n CreateListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 	return state, nil
 }
 
-// Apply creates the listener, if the port is still free, and starts it if it was running.
+// Apply creates the listener, if the port is free, and starts it if it was running.
 func (n CreateListener) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, n, func() error {
 		l, err := listener(ctx, c, n.LB, n.Listener.Port, n.Listener.Protocol)
@@ -185,7 +185,6 @@ func (n CreateListener) runs() bool { return n.Listener.Status == "running" }
 // Undo deletes it again.
 func (n CreateListener) Undo() (remedy.Step, bool) { return DeleteListener(n), true }
 
-// once makes the write of a step that is still to be done.
 func once(ctx context.Context, c *remedy.Case, s remedy.Step, write func() error) error {
 	state, err := s.Check(ctx, c)
 	if err != nil || state == remedy.Done {
@@ -212,7 +211,7 @@ func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol
 	return &list[i], nil
 }
 
-// same reports whether two listeners have the same settings, whatever their status.
+// same ignores the status.
 func same(a, b cloud.Listener) bool {
 	return a.VServerGroup == b.VServerGroup && a.Description == b.Description && a.Scheduler == b.Scheduler &&
 		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && maps.Equal(a.Config, b.Config)

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An NLB is tagged like a CLB.
 func TestTagNetwork(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}},
@@ -32,7 +31,6 @@ func TestTagNetwork(t *testing.T) {
 	}
 }
 
-// A listener is moved, and moved back, only from the group in the plan.
 func TestMoveListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -101,7 +99,7 @@ func TestDeleteListener(t *testing.T) {
 	r.is(step.DeleteListener{LB: "lb-1", Listener: cloud.Listener{Port: 81, Protocol: "tcp"}}, remedy.Done)
 }
 
-// A listener that was created and not started is started by the next call, and not created twice.
+// A listener that was created and not started is started, not created twice.
 func TestStartListener(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{
@@ -130,7 +128,7 @@ func TestStartListener(t *testing.T) {
 	r.is(step.CreateListener{LB: "lb-1", Listener: stopped}, remedy.Done)
 }
 
-// The protection of a load balancer is turned off once, for good; a deleted load balancer needs nothing.
+// Protection is turned off for good; a deleted load balancer needs nothing.
 func TestUnprotect(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", DeleteProtection: true}},
@@ -147,7 +145,6 @@ func TestUnprotect(t *testing.T) {
 	}
 }
 
-// The protection of an NLB is turned on once, and off again; a deleted NLB cannot be protected.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	r := build(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1"}}, NLBs: []sim.NLB{{ID: "nlb-1", AddressType: "Intranet",

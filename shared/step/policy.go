@@ -16,14 +16,12 @@ import (
 // Custom is the type of RAM policies that can be written; system policies cannot.
 const Custom = "Custom"
 
-// Limits of RAM.
 const (
 	MaxDocument = 6144 // bytes of the document of a custom policy
 	maxVersions = 5    // of a policy
 )
 
-// PolicyVersion adds a version to a RAM policy and makes it the default. If the policy already has five versions, it first deletes the one
-// named Drop.
+// PolicyVersion adds a version to a RAM policy and makes it the default. Of five versions, it first deletes the one named Drop.
 type PolicyVersion struct {
 	Policy   string   `json:"policy"`
 	Document string   `json:"document"`
@@ -33,8 +31,7 @@ type PolicyVersion struct {
 	Drop     string   `json:"drop,omitempty"` // version to delete, never Was; empty: none
 }
 
-// NewVersion returns the step that gives a policy, with these versions, the document; adds are the new actions in it. It is an error if
-// none of the versions is the default.
+// NewVersion returns the step that gives a policy, with these versions, the document with the new actions adds. It fails if no version is the default.
 func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
 	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
 	var oldest cloud.PolicyVersion // except the default, which undo needs
@@ -107,8 +104,7 @@ func (p PolicyVersion) Check(ctx context.Context, c *remedy.Case) (remedy.State,
 	return remedy.Conflict, nil
 }
 
-// Apply creates the version, after it deletes one if it must. RAM has no conditional write, so it reads the versions again just before,
-// under the policy's lock.
+// Apply creates the version, after deleting one if it must. It reads the versions just before, under a lock: RAM has no conditional write.
 func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, p, func() error {
 		if p.Drop != "" {
@@ -117,8 +113,7 @@ func (p PolicyVersion) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writ
 				return fmt.Errorf("list versions of policy %s: %w", p.Policy, err)
 			}
 			if len(versions) == len(p.Versions) {
-				// A caller that may not create a version must not delete one. RAM reports a full policy only to callers that may create
-				// one.
+				// A caller that may not create a version must not delete one. RAM reports a full policy only to callers that may create.
 				err := w.Cloud.RAM.CreatePolicyVersion(ctx, p.Policy, p.Document)
 				if !errors.Is(err, cloud.ErrConflict) {
 					return err

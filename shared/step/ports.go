@@ -99,7 +99,7 @@ func (t TargetPort) is(p corev1.ServicePort) bool {
 	return p.Port == t.Port && p.Protocol == t.Protocol
 }
 
-// spec returns the merge patch of the spec. A list is replaced as a whole.
+// spec returns the merge patch of the spec, in which a list is replaced as a whole.
 func (t TargetPorts) spec(ports []corev1.ServicePort) json.RawMessage {
 	ports = slices.Clone(ports)
 	for _, p := range t.Ports {

@@ -70,8 +70,8 @@ func (u Unprotect) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers)
 // Undo returns no step: the load balancer is then deleted.
 func (Unprotect) Undo() (remedy.Step, bool) { return nil, false }
 
-// Protect turns on the deletion protection of an NLB. The controller reads the annotation delete-protection only for CLBs. It leaves an
-// NLB's protection as it is, and turns it off before it deletes or releases the NLB, since v2.9.1
+// Protect turns on the deletion protection of an NLB. The controller reads delete-protection only for CLBs; it leaves an NLB's
+// protection as it is, and since v2.9.1 turns it off before it deletes or releases the NLB
 // (pkg/controller/service/nlbv2/loadbalancer.go, v2.9.1 to v2.14.0).
 type Protect struct {
 	LB string `json:"lb"`

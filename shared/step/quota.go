@@ -43,8 +43,7 @@ func (ApplyQuota) Grants() []grant.Grant {
 	return []grant.Grant{grant.ListProductQuotas, grant.ListQuotaApplications, grant.CreateQuotaApplication}
 }
 
-// Check reads the limit and the applications for it. Done means that the limit is high enough, or that a new application exists and was not
-// refused.
+// Check reads the limit and the applications for it. Done means that the limit is high enough, or that a new application exists and was not refused.
 func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	quotas, err := c.Cloud.Quotas.List(ctx, a.Product, cloud.CommonQuota, a.Name)
 	if err != nil {
@@ -82,7 +81,7 @@ func (a ApplyQuota) Check(ctx context.Context, c *remedy.Case) (remedy.State, er
 	return remedy.Todo, nil
 }
 
-// Apply creates the application. The API only refuses a second one while one is open, so all is read again just before.
+// Apply creates the application. It reads all again just before: the API only refuses a second one while one is open.
 func (a ApplyQuota) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	return once(ctx, c, a, func() error { return w.Cloud.Quotas.Apply(ctx, a.Product, a.Code, a.Dimensions, a.To, a.Reason) })
 }
@@ -90,7 +89,7 @@ func (a ApplyQuota) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers
 // Undo returns no step: a limit that is too high does no harm, and the console can withdraw an open application.
 func (ApplyQuota) Undo() (remedy.Step, bool) { return nil, false }
 
-// ApplyCommand returns the command that applies for twice a limit, or for the nearest possible value.
+// ApplyCommand returns the command that applies for twice a limit, or the nearest possible value.
 func ApplyCommand(category string, q cloud.Quota, reason string) string {
 	dimensions := "" // distinguish limits with the same code
 	for i, key := range slices.Sorted(maps.Keys(q.Dimensions)) {

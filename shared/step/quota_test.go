@@ -12,7 +12,6 @@ import (
 
 const backends = "slb_quota_backendservers_num"
 
-// quotas is an account with one quota of 200 and these applications for it.
 func quotas(made ...sim.QuotaApplication) *sim.World {
 	for i := range made {
 		made[i].Code = "q_1"
@@ -20,7 +19,6 @@ func quotas(made ...sim.QuotaApplication) *sim.World {
 	return &sim.World{Quotas: []sim.Quota{{Code: "q_1", Name: backends, Total: 200, Max: 400, Adjustable: true}}, QuotaApplications: made}
 }
 
-// An application is made once, and its result is read.
 func TestApplyQuota(t *testing.T) {
 	t.Parallel()
 	apply := step.ApplyQuota{
@@ -82,7 +80,6 @@ func TestApplyQuota(t *testing.T) {
 		}
 	}
 
-	// After a failed read nothing is written, and a refusal is an error.
 	r = build(t, quotas(), nil)
 	for _, action := range []string{"ListProductQuotas", "ListQuotaApplications", "CreateQuotaApplication"} {
 		heal := r.cloud.Fault(sim.Fault{Product: "quotas", Action: action, Status: 403, Code: "NoPermission"})

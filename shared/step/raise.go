@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// RaiseReads is what Raise reads besides the quota itself; a class that calls it declares it.
+// RaiseReads is what Raise reads besides the quota; a class that calls it declares it.
 var RaiseReads = []grant.Grant{grant.ListQuotaApplications}
 
 const (
@@ -26,9 +26,9 @@ const (
 
 const quotaCenter = "https://quotas.console.alibabacloud.com"
 
-// Raise completes a plan for a limit that is too low, with need as the least that is needed. The given plan has its finding, and an Ask
-// with the other ways. The result has the application for a fifth more than needed, or the wait for an open one, or the original question
-// with the reason why applying is impossible.
+// Raise completes a plan for a limit that is too low, which has its finding and an Ask with the other ways; need is the least that is
+// needed. The result has the application for a fifth more than needed, or the wait for an open one, or the original question with the
+// reason why applying is impossible.
 func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota, need float64, reason string) (remedy.Plan, error) {
 	all, err := c.Cloud.Quotas.Applications(ctx, q.Product, q.Code)
 	if err != nil {
@@ -85,13 +85,12 @@ func Raise(ctx context.Context, c *remedy.Case, plan remedy.Plan, q cloud.Quota,
 	return plan, nil
 }
 
-// about reports whether an application is for the quota in these dimensions.
 func about(a cloud.QuotaApplication, dimensions map[string]string) bool {
 	return len(a.For) == 0 || maps.Equal(a.For, dimensions)
 }
 
-// next returns the limit to apply for: a fifth more than needed, rounded up to the next ten or the next possible value. It is lower only if
-// no more is possible, and 0 if the need exceeds every possible value.
+// next returns the limit to apply for: a fifth more than needed, rounded up to the next ten or possible value. It is lower only if no
+// more is possible, and 0 if even the need is not.
 func next(q cloud.Quota, need float64) float64 {
 	want := math.Ceil(need * 1.2)
 	if len(q.Steps) > 0 {

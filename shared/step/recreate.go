@@ -16,7 +16,7 @@ func Retag(svc *corev1.Service, lb *ccm.Instance) remedy.Plan {
 	}
 }
 
-// Recreate returns the plan, without finding, that makes the controller create a load balancer to replace the Service's own, which is gone.
+// Recreate returns the plan, without finding, that makes the controller replace the Service's own load balancer, which is gone.
 func Recreate(svc *corev1.Service) remedy.Plan {
 	steps := []remedy.Step{Resync{}}
 	if ccm.Synced(svc) {
@@ -46,8 +46,8 @@ func Allowlisted(svc *corev1.Service) say.Text {
 	return say.F("With CCM v2.5.0 or newer, Alibaba Cloud creates new CLBs only for accounts on an allowlist: apply for it first, or use an NLB.")
 }
 
-// RecreateByHand returns, as a clause, what a person does instead of Recreate. While the status has an address the controller creates no
-// load balancer, and a change of only the status does not trigger a sync.
+// RecreateByHand returns, as a clause, what a person does instead of Recreate. While the status has an address the controller creates
+// no load balancer, and a change of the status alone does not trigger a sync.
 func RecreateByHand(svc *corev1.Service) say.Text {
 	resync := ccm.ResyncCommand(svc)
 	if ccm.Synced(svc) {

@@ -10,13 +10,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Resync triggers a sync after a change outside the Service, by writing only our resync annotation. If the Service was synced before, the
-// full sync resets load balancer and listeners to the annotations; the class covers this by the plan's risk.
+// Resync triggers a sync after a change outside the Service, by our resync annotation alone. If the Service was synced before, the
+// full sync resets load balancer and listeners to the annotations; the plan's risk covers this.
 type Resync struct {
 	After time.Duration `json:"after,omitempty"` // nanoseconds since the previous step, whose change takes a while to act
 }
 
-// every is the least time between two resync steps in one cluster: each causes a full sync, whose OpenAPI calls add up to throttling.
+// every is long because each resync causes a full sync, whose OpenAPI calls add up to throttling.
 const every = 2 * time.Second
 
 // Says describes the step.
@@ -61,5 +61,5 @@ func (Resync) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) erro
 	return annotate(ctx, c, w, nil, nil)
 }
 
-// Undo returns no step: the annotation means nothing to others, and removing it would trigger another resync. The effects of the sync stay.
+// Undo returns no step: the annotation means nothing to others, removing it would trigger another resync, and the sync's effects stay.
 func (Resync) Undo() (remedy.Step, bool) { return nil, false }

@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ClearStatus removes the load balancer's addresses from the Service's status, which makes the controller create a new one with another
-// address. It does not trigger a sync; a Touch follows it.
+// ClearStatus removes the load balancer's addresses from the status: the controller creates a new one with another address. A Resync
+// must follow to trigger it.
 type ClearStatus struct {
 	Was []corev1.LoadBalancerIngress `json:"was"`
 }

@@ -1,10 +1,8 @@
-// Package step contains the steps of plans, one file each.
+// Package step contains the steps of plans, one file each. Begin with remedy.Step, the interface, and All.
 //
 // A step is a plain struct that can be printed, recorded, compared and undone. Its Was fields hold the values at planning time. Check
-// compares the present state with both sides, and Apply writes only to the version that was read. Steps on the Service write our resync
-// annotation in the same patch, which triggers a sync and changes the hash.
-//
-// Begin with remedy.Step, the interface, and All.
+// compares the present state with both sides, and Apply writes only to the version that was read. Steps on the Service write our
+// resync annotation in the same patch, which triggers a sync and changes the hash.
 package step
 
 import (
@@ -18,9 +16,7 @@ func All() []remedy.Step {
 		TargetPorts{}, Evict{}, MoveListener{}, DeleteListener{}, CreateListener{}, Convert{}, Unprotect{}, Protect{}}
 }
 
-// Decode makes a step of any kind from its kind and its JSON form; see remedy.Decode. The program of a function decodes only the kinds that
-// its class declares, because a call of this links the code of all kinds.
+// Decode makes a step of any kind, see remedy.Decode. It links all kinds' code, so a function's program decodes only its class's.
 func Decode(kind string, data []byte) (remedy.Step, error) { return remedy.Decode(All(), kind, data) }
 
-// serviceWrite is what every step on the Service's own metadata needs.
 var serviceWrite = []grant.Grant{grant.GetServices, grant.PatchServices}

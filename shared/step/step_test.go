@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A rig is one Service on a real API server, and a simulated account.
 type rig struct {
 	testing.TB
 	kube  *cluster.Cluster
@@ -36,7 +35,6 @@ type rig struct {
 	w     *remedy.Writers
 }
 
-// build makes a rig; its Service has these annotations and this ingress.
 func build(t *testing.T, w *sim.World, annotations map[string]string, ingress ...corev1.LoadBalancerIngress) *rig {
 	t.Helper()
 	r := &rig{TB: t, c: &remedy.Case{ID: "case", Attempt: 1}, w: &remedy.Writers{}}
@@ -85,14 +83,12 @@ func (r *rig) read() {
 	r.c.Service = svc
 }
 
-// patch changes the Service as another writer would.
 func (r *rig) patch(data string) {
 	r.Helper()
 	_, err := r.kube.Client().CoreV1().Services(r.c.Service.Namespace).Patch(r.Context(), "web", types.MergePatchType, []byte(data), metav1.PatchOptions{})
 	r.must(err)
 }
 
-// is checks the state of a step.
 func (r *rig) is(s remedy.Step, want remedy.State) {
 	r.Helper()
 	if got, err := s.Check(r.Context(), r.c); err != nil || got != want {
@@ -123,7 +119,6 @@ func equal(t testing.TB, got, want any) {
 	}
 }
 
-// A change of annotations is made, read, and undone.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	before := map[string]string{"a/old": "1", "a/away": "x", "a/other": "z"}
@@ -184,7 +179,6 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Both prefixes of the controller are read; the current one is written.
 func TestByShortName(t *testing.T) {
 	t.Parallel()
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -279,7 +273,6 @@ func TestTags(t *testing.T) {
 		t.Errorf("%d writes, want 2", got)
 	}
 
-	// Another value belongs to another writer.
 	r.cloud.Edit(func(s *sim.State) { s.LoadBalancers["lb-1"].Tags = map[string]string{"k": "theirs"} })
 	for _, s := range []remedy.Step{tag, untag} {
 		r.is(s, remedy.Conflict)
@@ -288,7 +281,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 
-	// 20 tags are the maximum.
+	// A load balancer has at most 20 tags.
 	r.cloud.Edit(func(s *sim.State) {
 		full := map[string]string{}
 		for i := range 20 {
@@ -329,7 +322,6 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// document is a RAM policy that allows these actions.
 func document(actions ...string) string {
 	data, err := json.Marshal(map[string]any{"Version": "1", "Statement": []any{map[string]any{"Effect": "Allow", "Action": actions, "Resource": "*"}}})
 	if err != nil {
@@ -338,7 +330,6 @@ func document(actions ...string) string {
 	return string(data)
 }
 
-// versions returns the versions of the policy p, the default one with a star.
 func (r *rig) versions() string {
 	r.Helper()
 	all, err := r.c.Cloud.RAM.PolicyVersions(r.Context(), "p", step.Custom)
@@ -385,21 +376,19 @@ func TestPolicyVersion(t *testing.T) {
 		t.Error("the way back has a way back")
 	}
 
-	// Another writer's default version is not replaced.
 	r = build(t, policy(3, 3), nil)
 	other := step.DefaultVersion{Policy: "p", Version: "v1", From: document("slb:Do2")}
 	r.is(other, remedy.Conflict)
 	if err := other.Apply(t.Context(), r.c, r.w); !errors.Is(err, remedy.ErrMoved) {
 		t.Errorf("over somebody's default version: %v", err)
 	}
-	// A missing version cannot be chosen.
 	none := step.DefaultVersion{Policy: "p", Version: "v9", From: document("slb:Do3")}
 	if err := none.Apply(t.Context(), r.c, r.w); err == nil {
 		t.Error("a version that doesn't exist became the default")
 	}
 }
 
-// Of five versions one is deleted, never the one that undo needs.
+// The version that undo needs is never deleted.
 func TestPolicyFull(t *testing.T) {
 	t.Parallel()
 	all := []string{"v1", "v2", "v3", "v4", "v5"}
@@ -411,7 +400,6 @@ func TestPolicyFull(t *testing.T) {
 	r.does(r.undo(add))
 	equal(t, r.versions(), "v2 v3 v4* v5 v6")
 
-	// A full policy is refused, and nothing is lost.
 	r = build(t, policy(5, 4), nil)
 	full := add
 	full.Drop = ""
@@ -420,7 +408,7 @@ func TestPolicyFull(t *testing.T) {
 	}
 	equal(t, r.versions(), "v1 v2 v3 v4* v5")
 
-	// After a crash between deletion and creation, it continues and deletes no second version.
+	// After a crash between deletion and creation, no second version is deleted.
 	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal := r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutBefore: true})
 	if err := add.Apply(t.Context(), r.c, r.w); err == nil {
@@ -432,7 +420,7 @@ func TestPolicyFull(t *testing.T) {
 	r.does(add)
 	equal(t, r.versions(), "v2 v3 v4 v5 v6*")
 
-	// The answer is lost, but the write was made.
+	// The write was made, and its answer was lost.
 	r = build(t, policy(5, 4), nil)
 	r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", Status: 409, Code: "LimitExceeded.Policy.Version", Count: 1})
 	heal = r.cloud.Fault(sim.Fault{Product: "ram", Action: "CreatePolicyVersion", CutAfter: true})
@@ -463,7 +451,7 @@ func TestPolicyFull(t *testing.T) {
 	heal()
 }
 
-// A step survives its record, describes its action and target, and needs the same grants whatever its values.
+// A step survives its record, and needs the same grants whatever its values.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	filled := map[string]struct {
@@ -519,7 +507,7 @@ func TestKinds(t *testing.T) {
 		if len(s.Grants()) == 0 {
 			t.Errorf("%s needs no grants", s.Kind())
 		}
-		// A step that patches a Service declares the fields; the admission policy refuses all others.
+		// The admission policy refuses other fields.
 		patches := slices.Contains(s.Grants(), grant.PatchServices) || slices.Contains(s.Grants(), grant.PatchServicesStatus)
 		c, ok := s.(remedy.Changer)
 		if ok != patches || ok && len(c.Fields()) == 0 {
@@ -557,7 +545,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A step recorded by a later release is refused, naming its kind and the unknown field: without the field it could be another write.
+// The refusal names the kind and the unknown field: without the field it could be another write.
 func TestDecodeNewer(t *testing.T) {
 	for _, zero := range step.All() {
 		_, err := step.Decode(zero.Kind(), []byte(`{"unless":"night"}`))

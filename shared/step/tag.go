@@ -39,7 +39,7 @@ func (t TagLB) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) 
 	return tagState(ctx, c, t, true)
 }
 
-// Apply writes the tag, if the key is still free. The API has no conditional write, so it reads again just before.
+// Apply writes the tag, if the key is free. It reads again just before: the API has no conditional write.
 func (t TagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
 	tag := w.Cloud.SLB.Tag
 	if t.Network {
@@ -93,7 +93,6 @@ func (t UntagLB) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) e
 // Undo adds the tag again.
 func (t UntagLB) Undo() (remedy.Step, bool) { return TagLB(t), true }
 
-// target returns the lock for a write on a load balancer.
 func target(id string, network bool) string {
 	if network {
 		return "nlb/" + id
@@ -101,7 +100,6 @@ func target(id string, network bool) string {
 	return "slb/" + id
 }
 
-// tagState returns the state of a tag that should exist, or not, with this value.
 func tagState(ctx context.Context, c *remedy.Case, t TagLB, wanted bool) (remedy.State, error) {
 	list := c.Cloud.SLB.Tags
 	if t.Network {

@@ -17,8 +17,7 @@ type Edit interface {
 func (a Annotate) found() map[string]string         { return a.Was }
 func (r RemoveAnnotation) found() map[string]string { return r.Was }
 
-// Together returns one step that does all of these in one patch, because the controller must not see a half-changed Service. The last edit
-// of an annotation wins.
+// Together returns one step that does all of these in one patch: the controller must not see a half-changed Service. The last edit of an annotation wins.
 func Together(edits ...Edit) remedy.Step {
 	change, was := map[string]*string{}, map[string]string{}
 	for _, e := range edits {

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// Several edits are one patch, with the undo of all of them.
 func TestTogether(t *testing.T) {
 	const p, old = ccm.Prefix, ccm.LegacyPrefix
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -75,7 +74,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A permanent change of a load balancer has no undo, and is still an edit.
+// A permanent change has no undo, and is still an edit.
 func TestConvert(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	s := step.Convert{Annotate: step.With(c.Service, "instance-charge-type", "PayByCLCU"), LB: "lb-1"}

@@ -13,21 +13,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The server returns a stored message with the headers that its writer chose, followed by its own, which say where the message is
-// stored. A writer can store headers of the same names, a status with which the server ends an answer, and an empty line, after which
-// the client reads no more headers. Therefore the last value of a name is the server's; an answer with a sequence is a message,
-// whatever else it says; and nothing is read from a message whose headers the client has seen only in part.
+// The server returns a stored message with its writer's headers, followed by its own, which say where the message is stored. A writer
+// can store headers of the same names, a status that ends an answer, and an empty line, after which the client reads no more headers.
+// So the last value of a name is the server's; an answer with a sequence is a message, whatever else it says; and nothing is read from
+// a message whose headers the client has seen only in part.
 
-// Headers that the server adds to a single message, and to each of several.
+// The server adds these to one message, and to each of several.
 var (
 	addedToOne  = []string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer}
 	addedToEach = append(slices.Clone(addedToOne), "Nats-Num-Pending", "Nats-Last-Sequence")
 )
 
-// Headers of a stored message that only say how it was to be stored.
+// orders only say how a message was to be stored.
 var orders = []string{jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastSubjSeqSubjHeader}
 
-// settled returns the headers that belong to a message: without its orders, and without the last value of each header in added.
+// settled returns a message's own headers: without orders and the last value of each in added.
 func settled(h nats.Header, added ...string) map[string][]string {
 	own := maps.Clone(h)
 	for _, k := range orders {
@@ -43,7 +43,6 @@ func settled(h nats.Header, added ...string) map[string][]string {
 	return own
 }
 
-// lastOf returns the last value of a header; empty if the header is absent.
 func lastOf(h nats.Header, name string) string {
 	if vs := h[name]; len(vs) > 0 {
 		return vs[len(vs)-1]
@@ -51,13 +50,12 @@ func lastOf(h nats.Header, name string) string {
 	return ""
 }
 
-// numberIn returns a number from a header of the server's answer; 0 if absent.
 func numberIn(reply *nats.Msg, name string) uint64 {
 	n, _ := strconv.ParseUint(lastOf(reply.Header, name), 10, 64) // 0 if absent
 	return n
 }
 
-// read converts an answer to a query into a Message. end means that it was the last answer and brings no message.
+// read converts an answer to a Message. end means that it was the last one and brings no message.
 func read(reply *nats.Msg, ask query) (m Message, end bool, err error) {
 	h := reply.Header
 	if says := saidBy(reply); says != "" {
@@ -82,7 +80,7 @@ func read(reply *nats.Msg, ask query) (m Message, end bool, err error) {
 	return m, false, nil
 }
 
-// serverSays returns the error of a status of the server; nil means that no more messages follow.
+// serverSays returns the error of a server's status; nil means that no more messages follow.
 func serverSays(status, description string, several bool) error {
 	switch status {
 	case "204", "404":
@@ -96,7 +94,7 @@ func serverSays(status, description string, several bool) error {
 	return fmt.Errorf("the server answers %s %s", status, description)
 }
 
-// subject returns the one subject that a query asks for; empty if there may be several.
+// subject returns the only subject of a query; empty if there may be several.
 func (q query) subject() string {
 	only := q.Last + q.Next
 	if len(q.Lasts) == 1 {
@@ -108,13 +106,11 @@ func (q query) subject() string {
 	return only
 }
 
-// The server adds more than 100 bytes to a message: the names of four headers, a subject, a number and a time. The client keeps the
-// name and value of each header and drops at most two optional bytes, a space and a carriage return; a status in the first line is 23
-// bytes shorter there than as headers. So for a message with at most this many headers, the length of the kept headers shows whether
-// they are complete.
+// The server adds more than 100 bytes to a message: four header names, a subject, a number and a time. The client keeps each header's
+// name and value and drops at most two optional bytes, a space and a carriage return; a status in the first line is 23 bytes shorter
+// there than as headers. So for at most this many headers, the kept length shows whether they are complete.
 const mostHeaders = 38
 
-// whole reports whether the client has seen all headers of an answer that brings a message.
 func whole(reply *nats.Msg) bool {
 	count, bytes := 0, len("NATS/1.0\r\n\r\n") // as the server and its clients write them
 	for k, vs := range reply.Header {
@@ -136,8 +132,7 @@ func saidBy(reply *nats.Msg) string {
 	return lastOf(h, "Status")
 }
 
-// requestAll sends a request and returns up to most answers to it unchanged: the client takes some stored messages for the server's
-// own status.
+// requestAll returns up to most answers unchanged: the client takes some stored messages for the server's own status.
 func (s *Stream) requestAll(subject string, body []byte, most int) (answers <-chan *nats.Msg, done func(), err error) {
 	inbox, to := s.nc.NewInbox(), make(chan *nats.Msg, most)
 	sub, err := s.nc.ChanSubscribe(inbox, to)

@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// If the answering node keeps lagging, neither a view since a revision nor a change of a document is invented: both return an error
-// after as long as a request may take.
+// If the answering node keeps lagging, a view since a revision and a change of a document fail after as long as a request may take.
 func TestBehindForGood(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -57,7 +56,7 @@ func TestBehindForGood(t *testing.T) {
 	}
 }
 
-// EachLast covers all messages that existed when it began, even if the answering node lags.
+// EachLast covers all messages that existed when it began, even on a lagging node.
 func TestEachLastBehind(t *testing.T) {
 	t.Parallel()
 	const subjects = 600 // more than fit in one answer

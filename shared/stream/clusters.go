@@ -13,12 +13,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// ConsumerOf returns the name of the consumer of FAILED that the workers of a class in a cluster share. The ID of a class has no
-// underscore, which makes the names unique.
+// ConsumerOf returns the name of the consumer of FAILED for the workers of a class in a cluster, unique since class IDs have no underscore.
 func ConsumerOf(cluster, class string) string { return class + "_" + cluster }
 
-// setupConsumers creates or updates the consumer of each class in each cluster. A new consumer begins with all that FAILED keeps, the
-// newest message of each Service and class: the documents answer the failures that were settled before.
+// setupConsumers creates or updates a consumer per class and cluster. A new one begins with all that FAILED keeps, the newest message
+// of each Service and class: the documents answer failures that were settled before.
 func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string) (done, lacking []string, err error) {
 	for _, class := range slices.Sorted(slices.Values(classes)) {
 		for _, cluster := range slices.Sorted(slices.Values(clusters)) {
@@ -38,8 +37,7 @@ func (s *Stream) setupConsumers(ctx context.Context, classes, clusters []string)
 	return done, lacking, nil
 }
 
-// Clusters returns the clusters that the streams know, sorted: those that are set up or have an exporter, a policy, failures or cases.
-// A pause alone makes no cluster known.
+// Clusters returns the clusters, sorted, that are set up or have an exporter, a policy, failures or cases; a pause alone does not count.
 func (s *Stream) Clusters(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
 	for _, filter := range []string{"policy.*", event.ProgressKey("*"), event.PageKey("*", "*"), event.CountKey("*")} {

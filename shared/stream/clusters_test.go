@@ -20,7 +20,6 @@ func failIn(t *testing.T, s *Stream, cluster, uid string) {
 	}
 }
 
-// taken answers n failures of a cluster and returns their subjects.
 func taken(t *testing.T, s *Stream, cluster string, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -41,10 +40,8 @@ func taken(t *testing.T, s *Stream, cluster string, n int) []string {
 	return got
 }
 
-// The workers of each cluster get its failures and no others.
 func TestClustersApart(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
-	// One cluster's ID begins with another's and uses every other kind of character allowed.
 	clusters := []string{"c1", "c1_2", "c1-2"}
 	if _, err := s.Setup(t.Context(), []string{class, "tag"}, Settings{Clusters: clusters}); err != nil {
 		t.Fatal(err)
@@ -70,7 +67,6 @@ func TestClustersApart(t *testing.T) {
 	}
 }
 
-// A cluster is known by its setup, publications and policy, but not by a pause.
 func TestClusters(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	check := func(want ...string) {

@@ -26,26 +26,24 @@ const (
 	drainWait     = 2 * time.Second // for the server to confirm that the last answers have arrived
 )
 
-// Consume hands the messages of a class in a cluster to handle, up to workers of them at once. When ctx ends, it takes no more
-// messages, gives back those that no handler has begun, lets running handlers finish for Config.Grace, and returns nil. Handlers that
-// take longer are cancelled; if that doesn't end them either, Consume returns an error.
+// Consume hands the messages of a class in a cluster to handle, up to workers of them at once. When ctx ends, it gives back messages
+// that no handler has begun and lets running handlers finish for Config.Grace. It cancels longer ones, and returns nil unless that
+// doesn't end them.
 //
 // Only one worker handles a message at a time while the connection lasts: it sends a heartbeat every 10 s. A message whose worker or
 // connection died is delivered again after 30 s. While NATS is away Consume waits, without limit.
 //
-// With Config.Handlers, the handlers of all classes share one limit. ErrNotFound: the class has no consumer, because Setup never ran
-// for it and the cluster.
+// With Config.Handlers, the handlers of all classes share one limit. ErrNotFound: Setup never ran for the class and the cluster.
 func (s *Stream) Consume(ctx context.Context, cluster, class string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Failed, ConsumerOf(cluster, class), workers, s.slots, handle)
 }
 
-// ConsumeCases is Consume for CASES and a follower that SetupFollower has set up. Its handlers don't count towards Config.Handlers:
-// notifications must not wait for work.
+// ConsumeCases is Consume for CASES and a follower of SetupFollower. Config.Handlers does not count its handlers: notifications must not wait for work.
 func (s *Stream) ConsumeCases(ctx context.Context, follower string, workers int, handle func(context.Context, Message) Reply) error {
 	return s.consume(ctx, Cases, follower, workers, nil, handle)
 }
 
-// Cut returns how many handlers were cancelled because they did not end within Config.Grace.
+// Cut returns how many handlers were cancelled after Config.Grace.
 func (s *Stream) Cut() int { return int(s.cut.Load()) }
 
 // InHand returns how many handlers are running, if Config.Handlers limits them.
@@ -78,8 +76,8 @@ func (s *Stream) consume(ctx context.Context, from, name string, workers int, sl
 	return nil
 }
 
-// A consumer takes the messages of one class in one cluster, or of one follower of CASES, one after the other. It asks for the next
-// message only when a worker is free, which leaves the rest to other processes.
+// A consumer takes the messages of one class in one cluster, or of one follower of CASES. It asks for one only when a worker is free,
+// which leaves the rest to other processes.
 type consumer struct {
 	stream *Stream
 	from   string // name of the stream
@@ -106,7 +104,7 @@ const (
 
 func nakAfter(d time.Duration) string { return fmt.Sprintf(`-NAK {"delay": %d}`, d.Nanoseconds()) }
 
-// say tells the server what happens to a message. Without a connection the verdict is lost, and the message is delivered again.
+// say reports the fate of a message. If it is lost, the message is delivered again.
 func (c *consumer) say(m *nats.Msg, verdict string) error {
 	return c.stream.nc.Publish(m.Reply, []byte(verdict))
 }
@@ -139,7 +137,7 @@ func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
 	return c.drain(stop)
 }
 
-// next asks for a message and waits for it; nil if ctx has ended or the server has to be asked again.
+// next asks for a message and waits for it; nil if ctx has ended or it has to ask again.
 func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) {
 	if !c.asked {
 		body, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds()})
@@ -169,7 +167,7 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 				Deliveries: meta.NumDelivered,
 			}
 		}
-		// A stored message comes with its position; without one, the server reports on the request.
+		// Only a stored message comes with its position.
 		if c.status(lastOf(m.Header, "Status"), lastOf(m.Header, "Description")); c.pause > 0 {
 			c.stream.Rest(ctx, c.pause)
 		}
@@ -177,7 +175,7 @@ func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) 
 	return nil, Message{}
 }
 
-// status handles a status of the server for a request. A repeated refusal is logged once.
+// status handles a server's status for a request. A repeated refusal is logged once.
 func (c *consumer) status(status, description string) {
 	switch status {
 	case "100": // a heartbeat
@@ -195,8 +193,7 @@ func (c *consumer) status(status, description string) {
 	}
 }
 
-// enter waits until the limit of all classes has room for one more handler, and keeps the message in hand meanwhile. If ctx ends
-// first, the message is given back.
+// enter waits, with the message in hand, until the limit of all classes has room. If ctx ends first, it gives the message back.
 func (c *consumer) enter(ctx context.Context, m *nats.Msg) bool {
 	if c.slots == nil {
 		return true
@@ -216,8 +213,7 @@ func (c *consumer) enter(ctx context.Context, m *nats.Msg) bool {
 	}
 }
 
-// work runs the handler of a message and keeps the message in hand, but no longer than any handler may take: a handler that has not
-// ended by then hangs, and another worker gets its message.
+// work runs a handler and keeps its message in hand, but no longer than any handler may take: a hanging handler's message goes to another worker.
 func (c *consumer) work(m *nats.Msg, got Message) {
 	replied := make(chan Reply, 1)
 	go func() { replied <- c.handle(c.hctx, got) }()
@@ -240,8 +236,7 @@ func (c *consumer) work(m *nats.Msg, got Message) {
 	}
 }
 
-// settle carries out a reply. If the verdict doesn't reach the server, the message is delivered a second time, and the object's
-// document answers it.
+// settle carries out a reply. If it doesn't reach the server, the message comes again, and the object's document answers it.
 func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
 	verdict := ack
 	switch {
@@ -259,7 +254,7 @@ func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
 	}
 }
 
-// drain waits for the handlers and cancels those that take longer than the grace.
+// drain waits for the handlers, and cancels those that take longer than the grace.
 func (c *consumer) drain(stop context.CancelFunc) error {
 	s := c.stream
 	ended := make(chan struct{})

@@ -21,7 +21,6 @@ import (
 
 const class = "tag-missing"
 
-// fail puts n failures of the class into FAILED, numbered from 0.
 func fail(t testing.TB, s *Stream, class string, n int) {
 	t.Helper()
 	var all errgroup.Group
@@ -38,7 +37,6 @@ func fail(t testing.TB, s *Stream, class string, n int) {
 	}
 }
 
-// consuming runs Consume until the test or the returned function ends it; the function returns Consume's error.
 func consuming(t testing.TB, s *Stream, class string, workers int, handle func(context.Context, Message) Reply) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +52,7 @@ func consuming(t testing.TB, s *Stream, class string, workers int, handle func(c
 	return end
 }
 
-// patience shortens the time after which the server gives a message to another worker.
+// patience shortens the time until a message goes to another worker.
 func patience(t testing.TB, s *Stream, d time.Duration) {
 	t.Helper()
 	found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
@@ -68,10 +66,9 @@ func patience(t testing.TB, s *Stream, d time.Duration) {
 	}
 }
 
-// settledAll waits until the class has no message that waits or is in hand.
 func settledAll(t testing.TB, s *Stream) {
 	t.Helper()
-	// The consumer learns of a message a moment after the stream has it.
+	// The consumer learns of a message later than the stream.
 	last, err := s.Last(t.Context(), Failed, event.FailedOf("*", class))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +170,7 @@ func TestConsumeLimitsAllClassesTogether(t *testing.T) {
 		})
 	}
 	eventually(t, "the limit to be reached", func() bool { return running.Load() == limit })
-	// Messages that wait for the limit stay with the server, for other processes: at most one of each class is in hand.
+	// Messages that wait for the limit stay with the server: at most one of each class is in hand.
 	inHand := 0
 	for _, c := range classes {
 		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", c))
@@ -250,8 +247,7 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 		<-hold
 		return Reply{}
 	})
-	// The message is held for longer than the server's AckWait, by the server's own clock: in that time, a second message without
-	// heartbeats is delivered three times.
+	// The message is held longer than the server's AckWait, by its clock: meanwhile a message without heartbeats comes three times.
 	other, err := s.js.CreateConsumer(t.Context(), Failed, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +268,6 @@ func TestMessagesInHandStayInHand(t *testing.T) {
 	settledAll(t, s)
 }
 
-// The message of a handler that hangs goes to another worker.
 func TestHandlerHangs(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, class)
@@ -328,7 +323,6 @@ func TestDrain(t *testing.T) {
 	if finished.Load() != 3 || cancelled.Load() {
 		t.Errorf("%d handlers finished, cancelled: %t", finished.Load(), cancelled.Load())
 	}
-	// The server processes acknowledgements asynchronously.
 	eventually(t, "17 messages to wait, and nothing in hand or asked for", func() bool {
 		found, err := s.js.Consumer(t.Context(), Failed, ConsumerOf("c1", class))
 		if err != nil {
@@ -337,7 +331,6 @@ func TestDrain(t *testing.T) {
 		i := found.CachedInfo()
 		return i.NumAckPending == 0 && i.NumPending == 17 && i.NumWaiting == 0
 	})
-	// Another worker gets the rest at once.
 	var rest tally
 	consuming(t, s, class, 3, func(_ context.Context, m Message) Reply { rest.add(m); return Reply{} })
 	eventually(t, "the rest", func() bool { return rest.len() == 17 })
@@ -395,7 +388,7 @@ func TestConsumeGoesOnAfterNATSWasAway(t *testing.T) {
 	p := newProxy(t, server.URL())
 	s := connect(t, Config{URL: p.url()})
 	setup(t, s, class)
-	// Messages that the server sends before it has noticed the cut come again after AckWait.
+	// Messages sent before the server notices the cut come again after AckWait.
 	patience(t, s, time.Second)
 	var seen tally
 	consuming(t, s, class, 4, func(_ context.Context, m Message) Reply { seen.add(m); return Reply{} })
@@ -449,7 +442,6 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
-// refusals gets the log records of messages that the server does not hand out.
 type refusals chan slog.Record
 
 func (r refusals) Enabled(context.Context, slog.Level) bool { return true }
@@ -473,7 +465,7 @@ func TestConsumeWithoutSetup(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAKilledWorkerComeAgain cuts a worker off permanently in the middle of its work and lets another one take over.
+// TestMessagesOfAKilledWorkerComeAgain cuts a worker off in the middle of its work; another one takes over.
 func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
 	t.Parallel()
 	const n = 6
@@ -507,8 +499,7 @@ func TestMessagesOfAKilledWorkerComeAgain(t *testing.T) {
 	settledAll(t, s)
 }
 
-// TestConsumeSurvivesKilledServers settles every message although the server is killed again and again; a message may come twice, but
-// none may be lost.
+// TestConsumeSurvivesKilledServers settles every message; one may come twice, but none may be lost.
 func TestConsumeSurvivesKilledServers(t *testing.T) {
 	t.Parallel()
 	const n, kills = 120, 3
@@ -565,7 +556,6 @@ func BenchmarkConsume(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery measures one message from its publication to its handler.
 func BenchmarkDelivery(b *testing.B) {
 	s := connect(b, Config{URL: serve(b, embedded.Options{Sync: true}).URL()})
 	setup(b, s, class)
@@ -586,7 +576,7 @@ func BenchmarkDelivery(b *testing.B) {
 	}
 }
 
-// A new follower of CASES gets the state of each case and then each record; followers are independent.
+// A new follower gets the state of each case and then each record; followers are independent.
 func TestConsumeCases(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()

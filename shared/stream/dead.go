@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// DeadSubjects is the filter for all messages in DEAD.
+// DeadSubjects is the filter for all of DEAD.
 const DeadSubjects = deadPrefix + ">"
 
 // Headers that a message in DEAD has beside its own.
@@ -36,10 +36,10 @@ const (
 )
 
 // Dead stores a message that can't be handled in DEAD with the reason and its origin: the message's subject, or the name of the
-// finder. It always fits: reason and data are cut if they are too long, and headers are dropped if they are too many.
+// finder. It always fits: long reasons and data are cut, and too many headers are dropped.
 //
-// The message is on disk when Dead returns without an error, and only then may its source be acknowledged. The same message again, as
-// after a lost acknowledgement, makes no second dead letter as long as the first one is the newest of its origin.
+// Acknowledge the source only after Dead returns nil: then the message is on disk. The same message again makes no second dead letter
+// while the first one is the newest of its origin.
 func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[string][]string, data []byte) error {
 	m := outgoing(deadSubject(origin), header, data)
 	length, count := 0, 0
@@ -58,8 +58,7 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 		m.Header.Set(HeaderCut, strconv.Itoa(len(data)))
 		m.Data = data[:maxDeadData]
 	}
-	// The server forgets IDs after two minutes, and a worker that was away comes later. If DEAD can't be read, the message is stored
-	// all the same: better twice than never.
+	// The server forgets IDs after two minutes. If DEAD can't be read, the message is stored: better twice than never.
 	if last, err := s.Last(ctx, Dead, m.Subject); err == nil && last.ID() == id {
 		return nil
 	}
@@ -67,8 +66,7 @@ func (s *Stream) Dead(ctx context.Context, reason, origin string, header map[str
 	return err
 }
 
-// deadID is equal for two deliveries of one message only. The message's own ID is not enough: its publisher may give one ID to many
-// messages, and the server would acknowledge the second as stored and drop it.
+// deadID is equal only for deliveries of one message. A publisher may give its own ID to many, and the server would drop the second.
 func deadID(origin string, header map[string][]string, data []byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q", origin, data) // quoting makes the text unique
@@ -78,7 +76,6 @@ func deadID(origin string, header map[string][]string, data []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// deadSubject makes a subject of an origin, which is data from outside.
 func deadSubject(origin string) string {
 	tokens := strings.Split(strings.TrimPrefix(origin[:min(len(origin), 200)], "lbremedy."), ".")
 	for i, t := range tokens {
@@ -108,7 +105,7 @@ func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, e
 		return handle.DeleteMsg(in, seq)
 	})
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, ErrNotFound) {
-		// The server gives this answer for a missing message and for a disk error.
+		// The server answers so for a missing message and for a disk error.
 		switch _, err := s.At(ctx, stream, seq); {
 		case errors.Is(err, ErrNotFound):
 			return false, nil

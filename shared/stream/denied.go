@@ -12,8 +12,7 @@ import (
 // ErrDenied means that the NATS user may not do what was tried.
 var ErrDenied = errors.New("this user of NATS may not do that")
 
-// denials end requests that the server refuses. If a user may not publish to a subject, the server says so on the connection and not
-// on the request, which would wait until its deadline.
+// denials end requests that the server refuses: it says so on the connection and not on the request, which would wait until its deadline.
 type denials struct{ all sync.Map }
 
 type denial struct {
@@ -21,7 +20,7 @@ type denial struct {
 	cancel  context.CancelCauseFunc
 }
 
-// within returns a context of a request to a subject. If the server refuses the request, the context ends with ErrDenied as its cause.
+// within returns a context of a request, which ends with ErrDenied as its cause if the server refuses.
 func (d *denials) within(ctx context.Context, subject string) (context.Context, func()) {
 	in, cancel := context.WithCancelCause(ctx)
 	own := &denial{subject, cancel}
@@ -32,7 +31,6 @@ func (d *denials) within(ctx context.Context, subject string) (context.Context, 
 	}
 }
 
-// met takes an error that the server reports on the connection, and reports whether it ends a request.
 func (d *denials) met(err error) (ends bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false

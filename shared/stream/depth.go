@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Queue holds the number of messages that wait for the workers of a class in one cluster.
+// A Queue holds how many messages wait for the workers of a class in one cluster.
 type Queue struct {
 	Class       string
 	Undelivered uint64 // messages not yet given to a worker
@@ -28,8 +28,7 @@ func (s *Stream) Queues(ctx context.Context, cluster string) ([]Queue, error) {
 	return all, err
 }
 
-// Queue returns the queue of a class in a cluster; ErrNotFound if the class has no consumer. It asks by name: a list omits consumers
-// whose leader does not answer.
+// Queue returns the queue of a class in a cluster; ErrNotFound if it has no consumer. It asks by name: a list omits consumers without an answering leader.
 func (s *Stream) Queue(ctx context.Context, cluster, class string) (q Queue, err error) {
 	err = s.call(ctx, "look at consumer "+class, "", func(in context.Context) error {
 		c, err := s.js.Consumer(in, Failed, ConsumerOf(cluster, class))
@@ -45,7 +44,7 @@ func queueOf(class string, c *jetstream.ConsumerInfo) Queue {
 	return Queue{class, c.NumPending, uint64(c.NumAckPending)}
 }
 
-// classConsumers calls see for the consumers of classes and skips temporary followers of the stream.
+// classConsumers skips temporary followers of the stream.
 func (s *Stream) classConsumers(ctx context.Context, see func(class, cluster string, c *jetstream.ConsumerInfo)) error {
 	return s.call(ctx, "look at the consumers", "", func(in context.Context) error {
 		failed, err := s.js.Stream(in, Failed)
@@ -69,7 +68,7 @@ type Fill struct {
 	Limit           uint64 // most bytes; 0 if absent
 }
 
-// Fills returns how full FAILED, CASES, DEAD and the bucket are. A missing stream is an error of kind ErrNotFound.
+// Fills returns how full FAILED, CASES, DEAD and the bucket are; ErrNotFound if one is missing.
 func (s *Stream) Fills(ctx context.Context) ([]Fill, error) {
 	var all []Fill
 	for _, name := range []string{Failed, Cases, Dead, bucketStream} {

@@ -21,7 +21,6 @@ func TestDepth(t *testing.T) {
 	}
 	depth := func(want ...Queue) {
 		t.Helper()
-		// The server counts waiting messages only after it has acknowledged them.
 		eventually(t, fmt.Sprint(want), func() bool {
 			got, err := s.Queues(t.Context(), "c1")
 			if err != nil {
@@ -32,7 +31,6 @@ func TestDepth(t *testing.T) {
 	}
 	depth(Queue{Class: "busy", Undelivered: 3}, Queue{Class: "quota"})
 
-	// One worker has one of them and has asked for no other.
 	inHand, ended := make(chan bool), make(chan error, 1)
 	go func() {
 		ended <- s.Consume(ctx, "c1", "busy", 1, func(context.Context, Message) Reply {
@@ -61,7 +59,6 @@ func TestDepth(t *testing.T) {
 		}
 	}
 
-	// A failed look is an error and not an empty answer.
 	if err := s.js.DeleteStream(t.Context(), Failed); err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// MostDocument is the largest size of a document in bytes. NATS takes 1 MiB including the headers.
+// MostDocument is the largest document in bytes: NATS takes 1 MiB with headers.
 const MostDocument = 1<<20 - 16<<10
 
 // ErrTooLarge means that a document would be larger than MostDocument.
 var ErrTooLarge = errors.New("the document would be too large")
 
-// ReadDocument returns the document under a key, and the server's time, which no client's clock can shift.
+// ReadDocument returns the document under a key, and the server's time.
 func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(value []byte) T) (doc T, now time.Time, err error) {
 	e, now, err := s.document(ctx, key)
 	if err == nil {
@@ -29,13 +29,12 @@ func ReadDocument[T any](ctx context.Context, s *Stream, key string, read func(v
 	return doc, now, err
 }
 
-// ChangeDocument changes the document under a key by compare-and-set. read makes it from the value of the key, which is nil if the key
-// has none; do changes it and reports whether to store it. If another process was faster, both are called again. An error of do is
-// returned and leaves the document as it was. With a ttl the key is removed that long after its last change, so no decision may depend
-// on it.
+// ChangeDocument changes the document under a key by compare-and-set. read makes it from the key's value, nil if the key has none; do
+// changes it and reports whether to store it. If another process was faster, both are called again. An error of do is returned and
+// leaves the document as it was. A ttl removes the key that long after its last change: no decision may depend on it.
 //
-// All changes to a document that wait in this process share one read and one write, so only processes compete for it. If ctx ends
-// first, the change may still be made: use values that do sets only if ChangeDocument returns no error.
+// All changes to a document that wait in this process share one read and one write. If ctx ends first, the change may still be made:
+// use values that do sets only if ChangeDocument returns no error.
 func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.Duration, read func(value []byte) T,
 	do func(doc T, now time.Time) (bool, error)) error {
 	until, cancel := context.WithTimeout(ctx, callTimeout)
@@ -61,14 +60,13 @@ func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.
 	return nil
 }
 
-// A change is a call of ChangeDocument.
 type change struct {
 	ctx  context.Context // if it has ended, the change is not begun
 	do   func(doc any, now time.Time) (bool, error)
 	done chan error // takes one answer
 }
 
-// try makes the change. A panic fails only this change: its caller gets an error, and the others are made.
+// try makes a panic fail only this change: its caller gets an error.
 func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,7 +76,7 @@ func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	return c.do(doc, now)
 }
 
-// changes are the waiting changes, by the key of their document. The holder of the turn makes all changes of one document.
+// changes are waiting, by the key of their document. The holder of the turn makes all changes of one document.
 type changes struct {
 	turn    chan struct{}
 	mu      sync.Mutex
@@ -127,7 +125,7 @@ func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(val
 	}
 }
 
-// changeOnce tries to make changes and returns those that did not fail on their own.
+// changeOnce returns the changes that did not fail on their own.
 func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
 	e, now, err := s.document(ctx, key)
 	if err != nil {
@@ -160,7 +158,6 @@ again:
 	return all, err
 }
 
-// document returns the entry of a key and the server's time.
 func (s *Stream) document(ctx context.Context, key string) (e Entry, now time.Time, err error) {
 	var info *jetstream.StreamInfo
 	var untold error

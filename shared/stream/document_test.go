@@ -39,7 +39,6 @@ func counted(t *testing.T, s *Stream) counts {
 	return all
 }
 
-// No change is lost if two processes make many at once.
 func TestChangeDocument(t *testing.T) {
 	t.Parallel()
 	each := 500
@@ -62,7 +61,6 @@ func TestChangeDocument(t *testing.T) {
 	}
 }
 
-// Changes that wait for an earlier one are made with one write.
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -104,7 +102,6 @@ func TestChangesTogether(t *testing.T) {
 	}
 }
 
-// A change that panics fails alone.
 func TestChangePanics(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -128,7 +125,6 @@ func TestChangePanics(t *testing.T) {
 	}
 }
 
-// A change whose acknowledgement is lost is made once.
 func TestChangeWithoutAcknowledgement(t *testing.T) {
 	t.Parallel()
 	server := serve(t, embedded.Options{})
@@ -154,7 +150,6 @@ func TestChangeWithoutAcknowledgement(t *testing.T) {
 	}
 }
 
-// A failed change leaves no trace, and the others are made. A change that makes the document too large is not stored.
 func TestChangeFails(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -187,7 +182,6 @@ func TestChangeFails(t *testing.T) {
 	}
 }
 
-// A change of one document does not wait for one of another.
 func TestChangesOfTwoDocuments(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -209,7 +203,6 @@ func TestChangesOfTwoDocuments(t *testing.T) {
 	}
 }
 
-// A caller whose context has ended returns at once, and its change is not begun.
 func TestChangeEnds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)

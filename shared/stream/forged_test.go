@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// The headers that the server writes or obeys, with the values that a forger would choose.
 var serversHeaders = map[string]string{
 	"Nats-Subject": "lbremedy.case.c1.u9.other", "Nats-Sequence": "1", "Nats-Time-Stamp": "2020-01-02T15:04:05Z", "Nats-Stream": "DEAD",
 	"Nats-Num-Pending": "0", "Nats-Last-Sequence": "1", "Nats-UpTo-Sequence": "99999999", "Status": "204", "Description": "EOB",
@@ -34,7 +33,6 @@ var serversHeaders = map[string]string{
 	"nats-subject": "lbremedy.case.c1.u9.other", "STATUS": "204",
 }
 
-// Blocks of headers, as a forger's client may send them.
 var blocks = []func(name, value string) string{
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ": " + value + "\r\n\r\n" },
 	func(name, value string) string { return "NATS/1.0\r\n" + name + ":" + value + "\n\n" },
@@ -57,7 +55,6 @@ var blocks = []func(name, value string) string{
 	},
 }
 
-// A forger sends arbitrary messages.
 type forger struct {
 	t     testing.TB
 	s     *Stream
@@ -105,7 +102,6 @@ func newForger(t testing.TB, s *Stream) *forger {
 	return f
 }
 
-// store sends a message, and returns its sequence; 0 if the server refuses it.
 func (f *forger) store(subject, block string, data []byte) uint64 {
 	f.t.Helper()
 	if _, err := fmt.Fprintf(f.conn, "HPUB %s %s %d %d\r\n%s%s\r\n", subject, f.inbox, len(block), len(block)+len(data), block, data); err != nil {
@@ -129,8 +125,8 @@ func (f *forger) store(subject, block string, data []byte) uint64 {
 	return ack.Seq
 }
 
-// No reader takes a stored header for the server's, whatever its name. Each reader reads the neighbouring messages unchanged; the
-// message itself either has its true position, or nothing of it can be read. No such message is taken for a record.
+// No reader takes a stored header for the server's. The neighbouring messages are read unchanged; the message has its true position,
+// or nothing of it can be read, and it is not taken for a record.
 func FuzzStoredHeaders(f *testing.F) {
 	for name, value := range serversHeaders {
 		f.Add(name, value, uint8(0), []byte("b"))
@@ -170,7 +166,6 @@ func FuzzStoredHeaders(f *testing.F) {
 	})
 }
 
-// A forgery is three messages; the middle one has headers of a forger's choice.
 type forgery struct {
 	*testing.T
 	s        *Stream
@@ -276,7 +271,6 @@ func (r *forgery) consume(ctx context.Context) {
 	r.check("Consume", got, err)
 }
 
-// keys reads the keys and rewrites the forged one.
 func (r *forgery) keys(ctx context.Context) {
 	key := func(i int) string { return strings.TrimPrefix(r.subjects[i], bucketPrefix) }
 	entries, err := r.s.Entries(ctx, strings.TrimPrefix(r.filter, bucketPrefix))

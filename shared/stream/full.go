@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Full returns the streams, sorted, that were full when this process last tried to store something. A retry that succeeds takes the
-// stream off the list.
+// Full returns the streams, sorted, that were full when this process last tried to store something.
 func (s *Stream) Full() []string {
 	var all []string
 	s.fulls.Range(func(name, full any) bool {
@@ -20,7 +19,7 @@ func (s *Stream) Full() []string {
 	return all
 }
 
-// Room returns nil, or an error of kind ErrFull that names the full streams and the remedy for each.
+// Room returns nil, or an ErrFull that names the full streams and the remedy for each.
 func (s *Stream) Room() error {
 	var says []string
 	for _, name := range s.Full() {

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// FuzzKey makes a subject of any key and turns it back into the key.
 func FuzzKey(f *testing.F) {
 	for _, s := range []string{"progress.c1", "a b", "=41", "ü", "a..b", "*", ">", "incident.x.y=", ""} {
 		f.Add(s)
@@ -24,7 +23,6 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzDeadSubject makes a subject of any origin.
 func FuzzDeadSubject(f *testing.F) {
 	for _, s := range []string{"lbremedy.failed.c.x.u", "a b..*.>.", "", "é", "....."} {
 		f.Add(s)

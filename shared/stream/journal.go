@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Tokens of a case's subject must contain no character with a meaning in subjects.
+// caseToken excludes characters with a meaning in subjects.
 var caseToken = regex.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 func validCase(tokens ...string) error {
@@ -24,10 +24,10 @@ func validCase(tokens ...string) error {
 	return nil
 }
 
-// Audit appends a record of an object and class to CASES, with id as the ID of its message, and returns its sequence there. last is
-// the sequence of the newest record that the caller knows. A record that CASES already holds after last is not appended again: if
-// records are always audited in order, CASES holds them in that order, each once, however often they are audited. ErrUnavailable: it
-// may or may not be stored, and the same call may be repeated.
+// Audit appends a record of an object and class to CASES, with id as the ID of its message, and returns its sequence. last is the
+// sequence of the newest record that the caller knows. A record that CASES holds after last is not appended again: if records are
+// always audited in order, CASES holds each once, in that order. ErrUnavailable: it may or may not be stored, and the call may be
+// repeated.
 func (s *Stream) Audit(ctx context.Context, cluster, uid, class, id string, header map[string][]string, data []byte, last uint64) (uint64, error) {
 	if err := validCase(cluster, uid, class); err != nil {
 		return last, err
@@ -57,8 +57,8 @@ func (s *Stream) Audit(ctx context.Context, cluster, uid, class, id string, head
 	}
 }
 
-// after returns the sequence of the message with this ID that follows another one, 0 if absent, and that of the newest message. A
-// message that a lagging node does not know yet makes the server refuse the next append.
+// after returns the sequence of the message with this ID behind last, 0 if absent, and that of the newest message. If a lagging node
+// does not know a message yet, the server refuses the next append.
 func (s *Stream) after(ctx context.Context, subject string, last uint64, id string) (known, newest uint64, err error) {
 	err = s.EachAfter(ctx, Cases, subject, last, func(m Message) error {
 		if newest = m.Sequence; m.ID() == id {
@@ -69,8 +69,7 @@ func (s *Stream) after(ctx context.Context, subject string, last uint64, id stri
 	return known, newest, err
 }
 
-// Snapshot stores the state of a Service's load balancers before a write of a class, beside the records. An ID that can't be part of a
-// subject is an error.
+// Snapshot stores the state of a Service's load balancers before a write of a class. It fails on an ID that can't be part of a subject.
 func (s *Stream) Snapshot(ctx context.Context, cluster, serviceUID, class string, header map[string][]string, data []byte) error {
 	if err := validCase(cluster, serviceUID, class); err != nil {
 		return err

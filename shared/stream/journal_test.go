@@ -34,7 +34,6 @@ func TestAuditIsKept(t *testing.T) {
 	if _, err := s.Audit(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
 		t.Fatal(err)
 	}
-	// Others are separate: another class, another Service, another cluster, a UID with the same prefix.
 	for _, of := range [][3]string{{"c1", "u1", "x"}, {"c1", "u2", "x"}, {"c2", "u1", "x"}, {"c1", "u11", "x"}} {
 		audit(t, s, of[0], of[1], of[2], "other")
 	}
@@ -91,7 +90,7 @@ func TestOneWriterOfManyWins(t *testing.T) {
 	}
 }
 
-// A record of the audit is appended once, whatever the caller knows, and whoever has appended before it.
+// A record is appended once, whatever the caller knows, and whoever has appended before it.
 func TestAudit(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
@@ -121,8 +120,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Records that are appended again in order are not duplicated, even when NATS has forgotten their IDs; whatever happened to CASES,
-// they are appended at its end.
+// Records appended again in order are not duplicated, even when NATS has forgotten their IDs; whatever happened to CASES, they are appended at its end.
 func TestAuditAgain(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
@@ -167,8 +165,7 @@ func TestAuditAgain(t *testing.T) {
 	}
 }
 
-// TestLostAcknowledgement cuts the connection between a stored write and its acknowledgement; the writer must learn whether it has won
-// or another came first.
+// TestLostAcknowledgement cuts the connection before the acknowledgement: the writer must learn whether it has won.
 func TestLostAcknowledgement(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -231,7 +228,6 @@ func TestLostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A record whose acknowledgement is lost is appended once, even with concurrent appends.
 func TestLostAcknowledgementOfARecord(t *testing.T) {
 	for name, before := range map[string]bool{"ours is stored": false, "another was first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -274,8 +270,7 @@ func TestLostAcknowledgementOfARecord(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedRecordsSurviveAKill kills the server again and again while writers append; each acknowledged record must be there,
-// once, and in order.
+// TestAcknowledgedRecordsSurviveAKill kills the server while writers append: each acknowledged record is there once, in order.
 func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 	const writers, kills, least = 4, 3, 10
 	dir := t.TempDir()

@@ -18,21 +18,19 @@ import (
 // The bucket is an ordinary NATS key-value bucket, so its tools can read it. This package writes it as a plain stream: one kind of
 // write, one kind of error, and no lookup of the bucket before the first key.
 //
-// It allows no roll-up, because a user who may write one key could remove all others with it. So a removed key is replaced by a mark,
-// since the stream holds one message per key, and the mark expires after a minute. An expired key leaves no mark.
+// It allows no roll-up: a user who may write one key could remove all others with it. So a removed key is replaced by a mark, which
+// expires after a minute. An expired key leaves no mark.
 //
-// A message with a header that only the server may write, or with unreadable headers, still counts as a key, with an unreadable value:
-// a run that can't tell whether everything is paused must not write.
+// A message with unreadable headers, or one that only the server may write, counts as a key with an unreadable value: a run that can't
+// tell whether everything is paused must not write.
 const (
 	bucketStream = "KV_lbremedy"
 	bucketPrefix = "$KV.lbremedy."
 	markerTTL    = time.Minute // how long a removed key leaves a mark
 )
 
-// Get returns the value of a key; ErrNotFound if it has none. On a replica the value may lag a few milliseconds behind, or longer
-// while that node is cut off from the others.
-//
-// A key may be any text without empty parts between its dots.
+// Get returns the value of a key, any text without empty parts between dots; ErrNotFound if it has none. A replica lags a few
+// milliseconds, or longer while it is cut off.
 func (s *Stream) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := s.Entry(ctx, key)
 	return e.Value, err
@@ -59,8 +57,7 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Keys returns the keys that match a filter, in the order of their last change. In a filter, "*" matches one part of a key and a final
-// ">" all following parts.
+// Keys returns the keys that match a filter, in the order of their last change. In a filter, "*" matches one part and a final ">" all following parts.
 func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 	var keys []string
 	err := s.EachEntry(ctx, filter, func(e Entry) { keys = append(keys, e.Key) })
@@ -74,14 +71,12 @@ func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
 type Entry struct {
 	Key   string
 	Value []byte
-	// Revision grows with each write in the bucket, whatever the key: of two entries, the one with the higher revision was written
-	// later.
+	// Revision grows with each write in the bucket, whatever the key.
 	Revision uint64
 	Time     time.Time // when the server stored it
 }
 
-// Entry returns a key with its value; ErrNotFound if it has none. The Revision can be passed to Swap in both cases: for a removed key
-// it is that of its mark, or 0 if no mark is left.
+// Entry returns a key with its value; ErrNotFound if it has none. Even then Swap takes the Revision: that of a removed key's mark, or 0.
 func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	e := Entry{Key: key}
 	subject, err := subjectOf(key)
@@ -107,8 +102,7 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	return e, nil
 }
 
-// Entries returns the keys that match a filter, as in Keys, with their values. A key written meanwhile may be missing; its Revision
-// will be higher than all those returned.
+// Entries returns the keys that match a filter, as in Keys, with their values. A key written meanwhile may be missing; its Revision is higher.
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
 	err := s.EachEntry(ctx, filter, func(e Entry) { found = append(found, e) })
@@ -118,10 +112,10 @@ func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	return found, nil
 }
 
-// A View is what some keys held at one moment, by key. It omits keys without a value.
+// A View is what some keys held at one moment, without keys that have no value.
 type View map[string]Entry
 
-// View returns the values of keys or filters, all at one moment and in one round trip; at most 1,024 of them.
+// View returns the values of at most 1,024 keys or filters, at one moment and in one round trip.
 func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	subjects := make([]string, len(filters))
 	for i, f := range filters {
@@ -150,15 +144,13 @@ func (s *Stream) View(ctx context.Context, filters ...string) (View, error) {
 	return view, nil
 }
 
-// A mark is a revision that a key has had, by the subject of the key.
 type mark struct {
 	subject  string
 	revision uint64
 }
 
-// Since returns a context in which View answers with the state at the time when a key was given this revision, or a newer one,
-// including every write acknowledged before. Any NATS node may answer a read, even a lagging one. View then asks again until that node
-// has caught up or another one answers; ErrUnavailable if that takes longer than a request may. The View also holds that key.
+// Since returns a context in which View answers with the state since a key had this revision, and holds that key. While the answering
+// node lags, View asks again; ErrUnavailable if that takes longer than a request may.
 func Since(ctx context.Context, key string, revision uint64) context.Context {
 	subject, err := subjectOf(key)
 	if err != nil {
@@ -167,7 +159,6 @@ func Since(ctx context.Context, key string, revision uint64) context.Context {
 	return context.WithValue(ctx, mark{}, mark{subject, revision})
 }
 
-// held returns the newest message of each of these subjects of the bucket, as Since requires, and that of the key of Since.
 func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error) {
 	since, ok := ctx.Value(mark{}).(mark)
 	if !ok {
@@ -192,13 +183,11 @@ func (s *Stream) held(ctx context.Context, subjects ...string) ([]Message, error
 	}
 }
 
-// behind returns the error for an answer that stayed older than the known revision.
 func behind(err error) error {
 	return fmt.Errorf("%w: the node of NATS that answers is behind the others: %w", ErrUnavailable, err)
 }
 
-// Swap sets the value of a key if it still has this revision, and returns the new revision; ErrConflict if it has been written since.
-// With a ttl the key is removed after it unless it is written again.
+// Swap sets the value of a key that still has this revision, and returns the new one; ErrConflict if it has been written since. A ttl is as in PutFor.
 func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision uint64, ttl time.Duration) (uint64, error) {
 	revision, err := s.set(ctx, key, value, "", &revision, ttl)
 	if err != nil {
@@ -207,7 +196,7 @@ func (s *Stream) Swap(ctx context.Context, key string, value []byte, revision ui
 	return revision, nil
 }
 
-// EachEntry calls f for each entry that Entries returns, without keeping them. It skips a message that hides its key.
+// EachEntry calls f for each entry of Entries. It skips a message that hides its key.
 func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) error {
 	return s.Each(ctx, bucketStream, bucketPrefix+filter, time.Time{}, func(m Message) error {
 		switch {
@@ -220,12 +209,10 @@ func (s *Stream) EachEntry(ctx context.Context, filter string, f func(Entry)) er
 	})
 }
 
-// live reports whether a message of the bucket is a value and not the mark of a removed key.
 func live(m Message) bool {
 	return refused(m) != "" || nats.Header(m.Header).Get("KV-Operation") == ""
 }
 
-// value returns the value of a message of the bucket; nothing if the message is refused.
 func (s *Stream) value(m Message) []byte {
 	why := refused(m)
 	if why == "" {
@@ -235,7 +222,7 @@ func (s *Stream) value(m Message) []byte {
 	return nil
 }
 
-// refused returns why a message of the bucket counts as unreadable; empty if it is readable.
+// refused returns why a message of the bucket is unreadable; empty if it is not.
 func refused(m Message) string {
 	if m.Time.IsZero() {
 		return "its headers can't be read"
@@ -246,7 +233,7 @@ func refused(m Message) string {
 	return ""
 }
 
-// set writes a key, or a mark of an operation on it; with expect, only if the key has that revision. It returns the new revision. The
+// set writes a key, or a mark of an operation on it, and returns the new revision; with expect, only if the key has that revision. The
 // server counts a TTL in seconds, at least one.
 func (s *Stream) set(ctx context.Context, key string, value []byte, operation string, expect *uint64, ttl time.Duration) (uint64, error) {
 	subject, err := subjectOf(key)
@@ -263,7 +250,7 @@ func (s *Stream) set(ctx context.Context, key string, value []byte, operation st
 	return s.once(ctx, bucketStream, m, expect)
 }
 
-// A byte that a subject or the tools of NATS can't take is written as "=" and two hex digits, as "%" in URLs.
+// A byte that a subject or NATS's tools can't take becomes "=" and two hex digits, as "%" in URLs.
 var escapes = strings.NewReplacer("~", "=7E", "+", "=20", "%", "=")
 
 func subjectOf(key string) (string, error) {

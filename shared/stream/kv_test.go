@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// create sets the value of a key that has none, and reports whether it did.
 func create(ctx context.Context, s *Stream, key, value string, ttl time.Duration) (bool, error) {
 	e, err := s.Entry(ctx, key)
 	if !errors.Is(err, ErrNotFound) {
@@ -125,7 +124,6 @@ func TestSwap(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// The mark of a removed key has a revision to swap, too.
 	if err := s.Delete(ctx, e.Key); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +135,6 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// A read since a revision is not answered by a node that does not have that revision yet.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -167,7 +164,6 @@ func TestSince(t *testing.T) {
 			t.Errorf("behind %s it says %v, %v", since, v, err)
 		}
 	}
-	// A waiting reader is answered as soon as the revision is there.
 	later := make(chan error, 1)
 	go func() {
 		_, err := view("mark", mark.Revision+1, time.Minute)

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An authority signs the certificates of servers.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -78,7 +77,6 @@ func write(t *testing.T, name string, text []byte) string {
 	return file
 }
 
-// run starts a server with settings that the embedded one lacks and returns its address.
 func run(t *testing.T, o *server.Options) string {
 	t.Helper()
 	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
@@ -110,7 +108,7 @@ func user(t *testing.T) (public string, seed []byte) {
 	return public, seed
 }
 
-// connects checks that a configuration connects, or, if says is not empty, that the error says so. Only TLS can fail here.
+// An empty says means success. Only TLS can fail here.
 func connects(t *testing.T, what string, c stream.Config, says string) {
 	t.Helper()
 	s, err := stream.Connect(t.Context(), c)
@@ -149,7 +147,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A user presents its own key; the seed of another is refused.
 func TestServerAsksForNKey(t *testing.T) {
 	t.Parallel()
 	public, seed := user(t)
@@ -160,7 +157,6 @@ func TestServerAsksForNKey(t *testing.T) {
 	connects(t, "no seed", stream.Config{URL: "nats://" + address}, "refuses these credentials")
 }
 
-// A key file with other content is an error that does not quote it.
 func TestNKey(t *testing.T) {
 	t.Parallel()
 	name := write(t, "seed", []byte("a secret that is no seed"))
@@ -170,7 +166,7 @@ func TestNKey(t *testing.T) {
 	}
 }
 
-// A user presents a credentials file: a JWT signed by an operator's account, and its seed.
+// A credentials file holds a JWT signed by an operator's account, and a seed.
 func TestServerAsksForCreds(t *testing.T) {
 	t.Parallel()
 	operator, account, rogue := pair(t, nkeys.CreateOperator), pair(t, nkeys.CreateAccount), pair(t, nkeys.CreateAccount)

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// store sends a message and waits until the server has stored it. A non-nil expect is the last sequence that the subject must have.
+// store waits until the server has stored a message. expect, if not nil, is the last sequence that the subject must have.
 func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (*jetstream.PubAck, error) {
 	m.Header.Del(jetstream.ExpectedLastSubjSeqHeader) // left by the previous try
 	if expect != nil {
@@ -30,9 +30,9 @@ func (s *Stream) store(ctx context.Context, stream string, m *nats.Msg, expect *
 	return ack, err
 }
 
-// once stores a message with an ID exactly once: if an acknowledgement is lost, it sends the message again and reads back whose
-// message the subject holds. While the server is still storing the first one, once keeps asking, as long as a request may take. It
-// returns the message's sequence.
+// once stores a message with an ID exactly once: after a lost acknowledgement it sends the message again and reads back whose message
+// the subject holds. While the server is still storing the first one, once keeps asking, as long as a request may take. It returns the
+// message's sequence.
 func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *uint64) (uint64, error) {
 	var until time.Time
 	for try := 0; ; try++ {
@@ -62,15 +62,13 @@ func (s *Stream) once(ctx context.Context, stream string, m *nats.Msg, expect *u
 	}
 }
 
-// PublishNewer stores a message in FAILED unless the subject holds one that is not older. newer reports whether the new message must
-// replace the stored one. This orders any number of exporters: neither two of them nor a late message ever replaces a newer occurrence
-// with an older one.
+// PublishNewer stores a message in FAILED unless the subject holds one that is not older; newer reports whether to replace it. So no
+// number of exporters and no late message ever replaces a newer occurrence with an older one.
 //
 // It returns the sequence of the message that the subject holds now, and whether that is the new one. A message that the subject
 // already holds, by msgID, is not stored again; a replay has to give it another ID.
 //
-// The message is on disk when PublishNewer returns without an error. ErrUnavailable: it may or may not be stored, and repeating the
-// call is harmless.
+// The message is on disk when PublishNewer returns nil. ErrUnavailable: it may or may not be stored, and the call may be repeated.
 func (s *Stream) PublishNewer(ctx context.Context, subject, msgID string, header map[string][]string, data []byte,
 	newer func(stored Message) bool) (seq uint64, stored bool, err error) {
 	m := outgoing(subject, header, data)
@@ -129,8 +127,7 @@ func (s *Stream) sound(ctx context.Context, l *link) bool {
 	return l.back(ctx, returnWait)
 }
 
-// pause lets other writers pass: nothing at first, then up to 50 ms. A lagging replica may give outdated answers and would otherwise
-// be asked in a hot loop.
+// pause lets other writers pass: nothing at first, then up to 50 ms. A lagging replica must not be asked in a hot loop.
 func pause(ctx context.Context, try int) error {
 	if try < 3 {
 		return ctx.Err()

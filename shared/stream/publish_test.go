@@ -34,7 +34,6 @@ func plainServer(t *testing.T) string {
 	return s.ClientURL()
 }
 
-// A version is a message whose data is a number, as an event's resourceVersion is.
 func version(m Message) int {
 	n, err := strconv.Atoi(string(m.Data))
 	if err != nil {
@@ -99,7 +98,7 @@ func TestPublishNewerIgnoresWhatTheServerHasLost(t *testing.T) {
 	if err := found.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The server knows the ID and would drop the message; this process remembers it and could believe it stored.
+	// The server knows the ID and would drop the message.
 	if _, stored, err := publish(t.Context(), s, subject, 5); err != nil || !stored {
 		t.Errorf("got %t, %v", stored, err)
 	}
@@ -137,7 +136,6 @@ func TestPublishNewerKeepsOrderUnderManyWriters(t *testing.T) {
 			}
 		})
 	}
-	// Observers see the version of a subject only grow.
 	watched := make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := map[string]int{}
@@ -183,8 +181,7 @@ func TestPublishNewerSurvivesALostAcknowledgement(t *testing.T) {
 	}
 }
 
-// A clustered server refuses a message whose ID it is still storing; the message may yet be stored or not. This is not a conflict: the
-// same message is sent again until the server knows.
+// A clustered server refuses a message whose ID it is still storing. This is not a conflict: the message is sent again until the server knows.
 func TestInHand(t *testing.T) {
 	const (
 		lost   = ""
@@ -332,8 +329,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// A publisher chooses the ID of its message. Two messages that share an ID are two dead letters: the second must not be acknowledged
-// and lost.
+// A publisher chooses the IDs: the second message must not be acknowledged and lost.
 func TestDeadLettersThatShareAnID(t *testing.T) {
 	s := fresh(t)
 	for _, dead := range []struct{ origin, id, data string }{
@@ -377,7 +373,6 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// burst returns n subjects and a payload of a usual size.
 func burst(n int) ([]string, []byte) {
 	subjects := make([]string, n)
 	for i := range subjects {
@@ -393,8 +388,8 @@ func durable(b *testing.B) *Stream {
 	return s
 }
 
-// BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on disk: first like the simplest program, one after
-// the other without ordering, and then with several numbers in flight. They take turns, since disks vary; the medians are reported.
+// BenchmarkBurst publishes 3,000 messages to as many subjects, each acknowledged on disk: first one after the other without ordering,
+// then with several numbers in flight. They take turns, since disks vary; medians are reported.
 func BenchmarkBurst(b *testing.B) {
 	const n = 3000
 	s := durable(b)

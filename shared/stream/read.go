@@ -16,10 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// A Message is a stored message, or one that waits for a function.
-//
-// If the headers of a stored message end too early or are malformed, they hide what the server says of it. It then has no Header and
-// no Data; it has a Subject only if the query named one, and may lack the Sequence and the Time.
+// A Message is a stored message, or one that waits for a function. Headers that end too early or are malformed hide what the server
+// says: such a message has no Header and no Data, a Subject only if the query named one, and may lack the Sequence and the Time.
 type Message struct {
 	Subject    string
 	Header     map[string][]string // as stored, without the server's additions
@@ -32,7 +30,6 @@ type Message struct {
 // ID returns the message's ID, Nats-Msg-Id; empty if absent.
 func (m Message) ID() string { return nats.Header(m.Header).Get(jetstream.MsgIDHeader) }
 
-// A query is a request for stored messages, as the server reads it.
 type query struct {
 	Last  string     `json:"last_by_subj,omitempty"`
 	Lasts []string   `json:"multi_last,omitempty"`
@@ -50,12 +47,12 @@ const (
 	lagTries     = 20   // until a node answers that does not lag; pauses between them grow to 50 ms
 )
 
-// Last returns the newest message of a stream whose subject matches filter, which may hold wildcards; ErrNotFound if none exists.
+// Last returns the newest message of a stream whose subject matches filter; ErrNotFound if none exists.
 func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, error) {
 	return s.one(ctx, stream, "read the last message of "+filter, query{Last: filter})
 }
 
-// At returns the message of a stream that has this sequence; ErrNotFound if none exists.
+// At returns the message of a stream with this sequence, or ErrNotFound.
 func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, error) {
 	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
 }
@@ -71,8 +68,8 @@ func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Mess
 	return found[0], nil
 }
 
-// Each calls f, in order, for the messages of a stream that match filter and were stored at or after since; the zero time means all.
-// It returns when it has passed all messages that existed when it began. An error of f ends it and is returned.
+// Each calls f, in order, for the messages of a stream that match filter and were stored since; zero means all. It returns when it has
+// passed all that existed when it began. An error of f ends it and is returned.
 func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Time, f func(Message) error) error {
 	ask := query{Seq: 1}
 	if !since.IsZero() {
@@ -81,8 +78,7 @@ func (s *Stream) Each(ctx context.Context, stream, filter string, since time.Tim
 	return s.each(ctx, stream, filter, ask, f)
 }
 
-// EachAfter is Each for messages after a sequence of the stream. It takes no consumer: a user with read access only can follow a
-// stream by calling it again.
+// EachAfter is Each for messages after a sequence. It takes no consumer: a user with read access only can follow a stream.
 func (s *Stream) EachAfter(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
 	return s.each(ctx, stream, filter, query{Seq: after + 1}, f)
 }
@@ -114,8 +110,7 @@ func (s *Stream) each(ctx context.Context, stream, filter string, ask query, f f
 	}
 }
 
-// Lasts returns the newest message of each subject that matches one of the filters, as one consistent view, oldest first. The filters
-// may match at most 1,024 subjects, such as the classes of one Service; EachLast takes any number.
+// Lasts returns the newest message of each subject that matches a filter, as one consistent view, oldest first; at most 1,024. EachLast takes any number.
 func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([]Message, error) {
 	found, _, err := s.page(ctx, stream, query{Lasts: filters})
 	if err != nil {
@@ -124,9 +119,9 @@ func (s *Stream) Lasts(ctx context.Context, stream string, filters ...string) ([
 	return found, nil
 }
 
-// EachLast calls f for the newest message of each subject that matches filter, for any number of subjects. It returns when it has
-// passed all that existed when it began. An error of f ends it and is returned. It reads no older messages: its duration depends on
-// the number of subjects alone. A node that lacks some messages is asked again, until another one answers.
+// EachLast calls f for the newest message of each subject that matches filter, of all that existed when it began; an error of f ends
+// it and is returned. Its duration depends on the number of subjects alone. If a node lacks messages, it asks again until another one
+// answers.
 func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Message) error) error {
 	subjects, last, err := s.subjects(ctx, stream, filter)
 	if err != nil {
@@ -152,7 +147,6 @@ func (s *Stream) EachLast(ctx context.Context, stream, filter string, f func(Mes
 	return nil
 }
 
-// upTo is page for newest messages, from a node that has the stream up to this sequence.
 func (s *Stream) upTo(ctx context.Context, stream string, ask query, last uint64) (page []Message, end ending, err error) {
 	for try := range lagTries {
 		if err := pause(ctx, try); err != nil {
@@ -174,7 +168,6 @@ func (s *Stream) Subjects(ctx context.Context, stream, filter string) ([]string,
 	return all, err
 }
 
-// subjects is Subjects, with the sequence of the stream's last message.
 func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []string, last uint64, err error) {
 	info, err := s.info(ctx, stream, filter)
 	if err != nil {
@@ -183,7 +176,7 @@ func (s *Stream) subjects(ctx context.Context, stream, filter string) (all []str
 	return slices.Sorted(maps.Keys(info.State.Subjects)), info.State.LastSeq, nil
 }
 
-// First returns the sequence of the oldest message in a stream; for an empty stream, that of the next message.
+// First returns the sequence of a stream's oldest message, or of the next one if empty.
 func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 	info, err := s.info(ctx, stream)
 	if err != nil {
@@ -192,14 +185,12 @@ func (s *Stream) First(ctx context.Context, stream string) (uint64, error) {
 	return info.State.FirstSeq, nil
 }
 
-// An ending is the server's summary after the messages of an answer.
 type ending struct {
 	last    uint64 // sequence of the last message of the answer
 	pending int    // messages still to come
 	upTo    uint64 // of an answer with newest messages: the last sequence that the node had; 0: it has none of them
 }
 
-// page makes one request for one or several messages.
 func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Message, end ending, err error) {
 	subject, most := getSubject(stream), lastsMost+1
 	body, err := json.Marshal(ask)
@@ -248,15 +239,12 @@ func (s *Stream) page(ctx context.Context, stream string, ask query) (found []Me
 	return found, end, nil
 }
 
-// getSubject returns the API subject for any message of a stream.
 func getSubject(stream string) string { return "$JS.API.DIRECT.GET." + stream }
 
-// lastSubject returns the API subject for the newest message of a subject or filter. A user may have permission for only some of
-// these.
+// lastSubject is a subject of its own: a user may have permission for only some.
 func lastSubject(stream, subject string) string { return getSubject(stream) + "." + subject }
 
-// outgoing makes a message to be stored. It drops headers of NATS itself: they say how another message was to be stored, and the
-// server would obey them.
+// outgoing drops headers of NATS itself: the server would obey them.
 func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Header: make(nats.Header, len(header)+3), Data: data}
 	for k, v := range header {
@@ -267,7 +255,7 @@ func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg
 	return m
 }
 
-// token replaces characters that a token of a subject can't contain.
+// token replaces what a subject's token can't contain.
 func token(s string) string {
 	return cmp.Or(strings.Map(func(r rune) rune {
 		switch {

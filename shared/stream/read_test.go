@@ -43,7 +43,6 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// Messages after a sequence are read by asking again, each message once.
 func TestEachAfter(t *testing.T) {
 	s := fresh(t)
 	after, got := uint64(0), ""
@@ -69,7 +68,6 @@ func TestEachAfter(t *testing.T) {
 	}
 }
 
-// The sequence of the oldest message is known for an empty stream, too.
 func TestFirst(t *testing.T) {
 	s := fresh(t)
 	is := func(want uint64) {
@@ -142,7 +140,6 @@ func TestEach(t *testing.T) {
 	if err := s.Each(gone, Cases, "lbremedy.case.>", time.Time{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// It does not wait for messages that arrive while it reads.
 	next := n
 	seen := len(collect("lbremedy.case.c1.>", time.Time{}))
 	err = s.Each(t.Context(), Cases, "lbremedy.case.c1.>", time.Time{}, func(Message) error {
@@ -157,7 +154,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// There are more subjects, and more bytes, than one answer of the server holds.
+// More subjects, and more bytes, exist than one answer holds.
 func TestEachLast(t *testing.T) {
 	s := fresh(t)
 	const n = 2*lastsMost + 5
@@ -303,7 +300,6 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
-// TestRestart stops the server in the middle and starts it again on the same files and port.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	first := serve(t, embedded.Options{Dir: dir, Sync: true})

@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Settings are what may differ between installations. For an existing stream, a zero value changes nothing.
+// Settings are what may differ between installations. A zero value leaves an existing stream unchanged.
 type Settings struct {
 	Clusters    []string      // those that get a consumer for each class
 	Replicas    int           // of streams and bucket; zero: 1 for new ones, unchanged for existing ones
@@ -41,14 +41,13 @@ const (
 	maxAckPending = 100_000 // each worker limits its own; delayed naks count here too, and the server's default of 1,000 would block a class
 )
 
-// Largest messages with their headers. A server takes 1 MiB by default.
+// Largest messages with headers; a server takes 1 MiB by default.
 const (
 	maxFailedMessage = 128 << 10 // twice event.MaxPayload
 	maxDeadMessage   = maxDeadData + maxDeadHeader + 8<<10
 	maxMessage       = 1 << 20
 )
 
-// orUsual returns the settings with the defaults of a new installation for zero values.
 func (c Settings) orUsual() Settings {
 	return Settings{
 		Replicas:    cmp.Or(c.Replicas, 1),
@@ -58,11 +57,9 @@ func (c Settings) orUsual() Settings {
 	}
 }
 
-// streams returns the configuration of the streams and the bucket.
-//
-// A full stream refuses new messages: dropping old failures, records or keys silently would lose waiting work, the memory of writes,
-// or a pause. Only DEAD drops its oldest messages. No stream allows a roll-up: with that header, a user who may store one message of a
-// stream could remove all others.
+// streams returns the configuration of the streams and the bucket. A full stream refuses new messages: dropping old ones silently
+// would lose waiting work, the memory of writes, or a pause. Only DEAD drops its oldest. No stream allows a roll-up: with that header,
+// a user who may store one message could remove all others.
 func (c Settings) streams() []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{{
 		Name: Failed, Subjects: []string{event.FailedSubjects},
@@ -97,17 +94,17 @@ func (c Settings) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// Setup sets these fields; the rest, such as placement or sources, is the operator's.
+// Setup leaves other fields, such as placement or sources, to the operator.
 var (
 	streamFields = []string{"Description", "Subjects", "Retention", "Storage", "Replicas", "MaxMsgsPerSubject", "Discard", "MaxMsgs",
 		"MaxMsgSize", "MaxAge", "MaxBytes", "Duplicates", "AllowDirect", "AllowRollup", "AllowMsgTTL", "SubjectDeleteMarkerTTL"}
 	consumerFields = []string{"FilterSubject", "FilterSubjects", "AckPolicy", "AckWait", "MaxAckPending", "MaxDeliver", "BackOff"}
 )
 
-// needed are the stream settings without which nothing built on the stream works, as update names them.
+// needed are settings, as update names them, without which nothing works.
 var needed = []string{"subjects ", "retention ", "max_msgs_per_subject ", "allow_direct ", "allow_msg_ttl "}
 
-// update copies the differing fields of want into have and returns the differences in NATS terms.
+// update copies differing fields of want into have and returns the differences in NATS terms.
 func update[C any](fields []string, have, want *C) []string {
 	var changes []string
 	is, should := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
@@ -123,9 +120,8 @@ func update[C any](fields []string, have, want *C) []string {
 	return changes
 }
 
-// Setup creates the streams, the bucket and a consumer for each class in each cluster, and updates the settings of existing ones. Any
-// number of programs may call it at any time. It returns one sentence for each thing that it created or changed. ErrDenied: the user
-// may not make a necessary change.
+// Setup creates or updates the streams, the bucket and a consumer for each class in each cluster; any number of programs may call it
+// at any time. It returns a sentence for each change. ErrDenied: the user may not make a necessary one.
 func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]string, error) {
 	done, lacking, err := s.SetupOrUse(ctx, classes, c)
 	if err == nil && len(lacking) > 0 {
@@ -134,9 +130,7 @@ func (s *Stream) Setup(ctx context.Context, classes []string, c Settings) ([]str
 	return done, err
 }
 
-// SetupOrUse does what Setup does for a user who may have no right to change streams and consumers: it uses existing ones that work.
-// lacking holds one sentence for each setting that is not as it should be. A stream that is missing or unusable is an error of kind
-// ErrDenied.
+// SetupOrUse does what Setup does, or uses what works if it may not. lacking names each wrong setting. ErrDenied: a stream is missing or unusable.
 func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (done, lacking []string, err error) {
 	for _, class := range classes {
 		if err := event.ValidClass(class); err != nil {
@@ -162,9 +156,9 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// SetupFollower creates, unless it exists, the consumer of a follower of CASES, of one cluster or, if cluster is empty, of all, and
-// returns since when it exists. A new follower begins with the last record of each Service and class, which shows the state of all
-// cases, and then gets each record. The server forgets a follower that has not run for as long as CASES keeps its records.
+// SetupFollower creates, unless it exists, the consumer of a follower of CASES, of one cluster or, if empty, of all, and returns since
+// when it exists. A new follower gets the last record of each Service and class, the state of all cases, and then each record. The
+// server forgets a follower that has not run for as long as CASES keeps records.
 func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since time.Time, err error) {
 	if !caseToken().MatchString(name) {
 		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken())
@@ -185,7 +179,6 @@ func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since
 	return since, err
 }
 
-// setupStream creates a stream with the usual settings, or updates it. lacks holds what it may not change.
 func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamConfig) (said, lacks []string, err error) {
 	err = s.call(ctx, "set up stream "+want.Name, "$JS.API.STREAM.", func(in context.Context) error {
 		found, err := s.js.Stream(in, want.Name)
@@ -240,7 +233,7 @@ func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamCo
 	return said, lacks, err
 }
 
-// noRoom adds the way out to the refusal that small disks make common.
+// noRoom adds the way out to a refusal that is common on small disks.
 func noRoom(want jetstream.StreamConfig, err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNoStorage {
 		return fmt.Errorf("the server has no room for the %d MiB that it may grow to; give it more storage, or the stream a smaller size: %w",
@@ -249,8 +242,7 @@ func noRoom(want jetstream.StreamConfig, err error) error {
 	return err
 }
 
-// setupConsumer creates a consumer with the settings that all consumers here share, or updates it. It returns what it did and since
-// when the consumer exists.
+// setupConsumer creates or updates a consumer with the common settings, and returns what it did and since when the consumer exists.
 func (s *Stream) setupConsumer(ctx context.Context, from string, want jetstream.ConsumerConfig) (said []string, since time.Time, err error) {
 	want.Durable = want.Name
 	want.AckPolicy = jetstream.AckExplicitPolicy

@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// An exporter may not change streams. It uses the existing ones, says what is not as it should be, and does not wait for what it can't
-// do.
+// An exporter may not change streams: it says what is wrong, and does not wait for what it can't do.
 func TestSetupOrUseWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := nats.Install(t, "c1")
@@ -78,7 +77,6 @@ func TestSetupOrUseWithoutRights(t *testing.T) {
 	}
 }
 
-// A full stream is known as full until a write fits again.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL()})

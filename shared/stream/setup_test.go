@@ -29,7 +29,6 @@ func TestSetup(t *testing.T) {
 		t.Errorf("the second time: %q, %v", said, err)
 	}
 
-	// change simulates a person's edit of a stream.
 	change := func(name string, f func(*jetstream.StreamConfig)) {
 		t.Helper()
 		found, err := s.js.Stream(ctx, name)
@@ -81,7 +80,6 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// Setup without sizes keeps the limits that an operator has set.
 func TestSetupKeepsWhatOperatorsSet(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
@@ -171,7 +169,6 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 		c.MaxDeliver != -1 || c.BackOff != nil || c.AckPolicy != jetstream.AckExplicitPolicy || c.Durable != "tag-missing_c1" || c.DeliverSubject != "" {
 		t.Errorf("got %+v", c)
 	}
-	// NATS's own tools read the bucket.
 	if err := s.Put(t.Context(), "policy", []byte("observe")); err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +187,8 @@ func TestSetupMakesWhatTheDesignSays(t *testing.T) {
 	}
 }
 
-// No header of a writer empties a stream: no stream takes a roll-up, and a message stored under a user's own subject leaves all
-// others. Each stream, and each message in it, has a size limit.
+// No header of a writer empties a stream: no stream takes a roll-up, and a message under a user's own subject leaves all others. Each
+// stream, and each message in it, has a size limit.
 func TestNothingIsRolledUp(t *testing.T) {
 	s := fresh(t)
 	check := func() {
@@ -224,7 +221,6 @@ func TestNothingIsRolledUp(t *testing.T) {
 			t.Errorf("%s holds %q, %v", subject, m.Data, err)
 		}
 	}
-	// A person has removed the limits of the bucket and allowed roll-ups; Setup corrects that.
 	bucket, err := s.js.Stream(t.Context(), bucketStream)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +234,7 @@ func TestNothingIsRolledUp(t *testing.T) {
 	check()
 }
 
-// A full FAILED refuses new messages: the writer learns of it, and all waiting messages stay.
+// A full FAILED refuses new messages: the writer learns of it, and waiting messages stay.
 func TestFullFailuresRefuse(t *testing.T) {
 	s := fresh(t)
 	if _, err := s.Setup(t.Context(), nil, Settings{FailedBytes: 64 << 10}); err != nil {

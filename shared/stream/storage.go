@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A Storage says what NATS stores for lbremedy and whether the missing streams fit.
+// A Storage says what NATS stores for lbremedy and whether missing streams fit.
 type Storage struct {
 	Fills   []Fill    // of the existing streams
 	Missing []string  // names of the missing streams
@@ -18,8 +18,7 @@ type Storage struct {
 	Date    time.Time // by the server's clock; zero: unknown, since no stream exists
 }
 
-// Storage returns the state of the streams and the limits of the account, and changes nothing. For a user without the right to look,
-// the error is of kind ErrDenied.
+// Storage returns the state of the streams and the limits of the account. ErrDenied: the user may not look.
 func (s *Stream) Storage(ctx context.Context) (Storage, error) {
 	var r Storage
 	for _, want := range (Settings{}).orUsual().streams() {

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// Before the setup, Storage shows what is missing and whether it fits; after it, that everything is there.
 func TestStorage(t *testing.T) {
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
 	r, err := s.Storage(t.Context())

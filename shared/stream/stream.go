@@ -1,18 +1,14 @@
 // Package stream gives access to JetStream: failures wait in one stream, the audit of all cases is another, and documents are keys of
-// a bucket. No other package imports the NATS client. Begin with [Connect] and [Stream].
+// a bucket. No other package imports the NATS client. Begin with [Connect] and [Stream]. It guarantees three things:
 //
-// It guarantees three things:
-//
-//   - Nothing is buffered while NATS is away. A call fails at once with [ErrUnavailable]; a caller never relies on a write that
-//     exists only in memory. The connection is restored automatically, however long that takes.
-//   - A write whose acknowledgement is lost is not left open. It is sent again with the same identity, or read back, before the
-//     call returns.
+//   - Nothing is buffered while NATS is away: a call fails at once with [ErrUnavailable]. The connection is restored
+//     automatically, however long that takes.
+//   - A write whose acknowledgement is lost is sent again with the same identity, or read back, before the call returns.
 //   - Order is kept by compare-and-set on the last sequence, never by message IDs: the server forgets those after two minutes, and
 //     at a restart sooner.
 //
-// Batched direct gets and pull requests are implemented here, without the client's helpers. One direct get of the last message of each
-// subject is a consistent view of several documents in one round trip, even on a replica; and the client mistakes a stored message
-// with a status header and no data for the server's own status.
+// Batched direct gets and pull requests are implemented here: one direct get is a consistent view of several documents in one round
+// trip, even on a replica; and the client mistakes a stored message with a status header and no data for the server's own status.
 package stream
 
 import (
@@ -34,14 +30,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Names of the streams.
 const (
 	Failed = "FAILED" // waiting failures: one message per Service and class
 	Cases  = "CASES"  // the audit
 	Dead   = "DEAD"   // messages that can't be handled, with the reason
 )
 
-// deadPrefix begins the subjects of DEAD; package event has those of the others.
 const deadPrefix = "lbremedy.dead."
 
 // Kinds of errors, for errors.Is.
@@ -52,10 +46,10 @@ var (
 	ErrFull        = errors.New("the stream is full")
 )
 
-// errLost marks an ErrUnavailable after which it is unknown whether the message was stored.
+// errLost marks an ErrUnavailable after which the message may be stored.
 var errLost = errors.New("no acknowledgement came")
 
-// errFlying marks an ErrUnavailable for a message whose ID the server is still storing; the result is open.
+// errFlying marks an ErrUnavailable for a message whose ID the server is still storing.
 var errFlying = errors.New("a message of this ID is being stored")
 
 const (
@@ -96,9 +90,7 @@ type Stream struct {
 	deny    denials
 }
 
-// A link is one life of the connection, from connect to disconnect.
-//
-// It holds a context because the client doesn't end its requests when the connection breaks; the context does.
+// A link is one life of the connection. It holds a context because the client doesn't end its requests when the connection breaks.
 type link struct {
 	alive    context.Context
 	lose     context.CancelFunc
@@ -110,8 +102,7 @@ func newLink() *link {
 	return &link{alive: alive, lose: lose, restored: make(chan struct{})}
 }
 
-// Connect connects to NATS and keeps reconnecting without limit. An error is one sentence; it is ErrUnavailable unless the
-// configuration is wrong or ctx has ended.
+// Connect connects to NATS and keeps reconnecting without limit. The error is ErrUnavailable unless the configuration is wrong or ctx has ended.
 func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
@@ -183,7 +174,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 	if c.NKey != "" {
 		seed, err := nats.NkeyOptionFromSeed(c.NKey)
 		if err != nil {
-			// The client's error may quote the file's content.
+			// The client's error may quote the file.
 			return nil, fmt.Errorf("read the NATS key: %s holds no seed of a user", c.NKey)
 		}
 		opts = append(opts, seed)
@@ -201,7 +192,7 @@ func (s *Stream) options(c Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// refused returns the error of a failed connection, with the address and without the rest of the URL.
+// refused returns the error of a failed connection, with only the address of the URL.
 func (s *Stream) refused(ctx context.Context, err error) error {
 	if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && !time.Now().Before(end) {
 		return fmt.Errorf("connect to NATS at %s: %w", s.where, cmp.Or(ctx.Err(), context.DeadlineExceeded))
@@ -252,7 +243,6 @@ func (s *Stream) Ping(ctx context.Context) error {
 	return s.call(ctx, "ping NATS", "", s.nc.FlushWithContext)
 }
 
-// back waits until the next link is up and reports whether it is.
 func (l *link) back(ctx context.Context, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -265,14 +255,13 @@ func (l *link) back(ctx context.Context, most time.Duration) bool {
 	return false
 }
 
-// Rest pauses before a retry; while NATS is away, at most until it is back. It reports whether ctx is still active.
+// Rest pauses before a retry; while NATS is away, at most until it is back. It reports whether ctx is active.
 func (s *Stream) Rest(ctx context.Context, pause time.Duration) bool {
 	s.link.Load().back(ctx, pause)
 	return ctx.Err() == nil
 }
 
-// within returns a context for one request: it ends with ctx, after callTimeout, or with the connection. ErrUnavailable: the
-// connection is down.
+// within returns a context for one request, which ends with ctx, after callTimeout, or with the connection. ErrUnavailable: the connection is down.
 func (s *Stream) within(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -305,7 +294,7 @@ func (s *Stream) call(ctx context.Context, doing, api string, do func(in context
 	return nil
 }
 
-// fault adds to err what was being done, and its kind. ctx is the caller's, in that of the request.
+// fault adds what was being done, and a kind. ctx is the caller's, in the request's.
 func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 	var api *jetstream.APIError
 	errors.As(err, &api)
@@ -344,7 +333,7 @@ func (s *Stream) fault(ctx, in context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// Codes of the server's API that the client has no name for.
+// The client has no names for these codes.
 const (
 	codeStoreFailed  = 10077
 	codeSameIDFlying = 10158
@@ -353,6 +342,5 @@ const (
 	codeAccountLimit = 10002
 )
 
-// unsent are errors of messages that never left.
 var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrConnectionClosed, nats.ErrDisconnected,
 	nats.ErrConnectionDraining}

@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// serverDir makes this test binary a NATS server in that directory, for tests that kill one.
+// serverDir makes this test binary a NATS server, for tests that kill one.
 const serverDir = "STREAM_TEST_SERVER_DIR"
 
 func TestMain(m *testing.M) {
@@ -59,7 +59,6 @@ func connect(t testing.TB, c Config) *Stream {
 	return s
 }
 
-// fresh returns a connection to a new server on which Setup has run.
 func fresh(t testing.TB, classes ...string) *Stream {
 	t.Helper()
 	s := connect(t, Config{URL: serve(t, embedded.Options{}).URL()})
@@ -74,7 +73,6 @@ func setup(t testing.TB, s *Stream, classes ...string) {
 	}
 }
 
-// crash is a server in a separate process, to be killed.
 type crash struct {
 	url string
 	cmd *exec.Cmd
@@ -105,13 +103,12 @@ func crashable(t *testing.T, dir string) *crash {
 	return c
 }
 
-// kill ends the server as kill -9 does.
 func (c *crash) kill() {
 	_ = c.cmd.Process.Kill() // fails only if it has ended
 	_ = c.cmd.Wait()         // says that it was killed
 }
 
-// proxy passes connections on to a server; it can cut them, hold back the server's answers, and come back.
+// proxy can cut connections, hold back the server's answers, and come back.
 type proxy struct {
 	listen net.Listener
 	to     string
@@ -188,7 +185,6 @@ func (p *proxy) copy(to, from net.Conn, number int, fromServer bool) {
 	}
 }
 
-// silence drops the server's output to the present connections.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +214,6 @@ func (p *proxy) up() {
 	p.down = false
 }
 
-// lost waits until a connection has noticed that it is broken.
 func lost(t *testing.T, s *Stream) {
 	t.Helper()
 	select {
@@ -228,13 +223,11 @@ func lost(t *testing.T, s *Stream) {
 	}
 }
 
-// found waits until a broken connection is up again.
 func found(t *testing.T, s *Stream) {
 	t.Helper()
 	eventually(t, "the connection to come back", func() bool { return s.Ping(t.Context()) == nil })
 }
 
-// eventually polls until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -368,7 +361,6 @@ func TestRequestInFlightEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// A pause ends early when NATS is back.
 func TestRest(t *testing.T) {
 	p := newProxy(t, serve(t, embedded.Options{}).URL())
 	s := connect(t, Config{URL: p.url()})

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// tailEach is the interval at which a stream is asked for new messages.
 const tailEach = 250 * time.Millisecond
 
 // FollowSince is Tail from a time; the zero time means now.
@@ -21,9 +20,8 @@ func (s *Stream) FollowSince(ctx context.Context, stream, filter string, since t
 	return s.Tail(ctx, stream, filter, info.State.LastSeq, f)
 }
 
-// Tail calls f, in order, for the messages of a stream that match filter and follow a sequence. It returns nil when ctx ends. It
-// misses no message between a reading and its start. An error of f ends it and is returned. It polls instead of using a consumer, so a
-// NATS user with read access only can follow a stream.
+// Tail calls f, in order, for the messages of a stream that match filter and follow a sequence, and misses none. It returns nil when
+// ctx ends. An error of f ends it and is returned. It polls, so a NATS user with read access only can follow a stream.
 func (s *Stream) Tail(ctx context.Context, stream, filter string, after uint64, f func(Message) error) error {
 	return s.tail(ctx, stream, filter, query{Seq: after + 1}, f)
 }

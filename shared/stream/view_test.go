@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An incomplete view is an error: missing keys would seem absent.
+// Missing keys would seem absent.
 func TestBrokenView(t *testing.T) {
 	t.Parallel()
 	if err := serverSays("404", "Message Not Found", true); err == nil {

@@ -23,8 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// A person fixes what lbremedy asked about, and no event reports it: a look finds out, the audit records it, and the ticket ends.
-// Open failures stay unchanged.
+// No event reports what a person fixes: a look finds out, the audit records it, and the ticket ends. Open failures stay unchanged.
 func TestLookAgain(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself
@@ -133,7 +132,6 @@ func TestLookAgain(t *testing.T) {
 	same(t, h.told(), "closed slb: 0 fail, 2 over")
 }
 
-// However much the doctor has found, it delays no other looks.
 func TestLookPastTheDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -153,7 +151,7 @@ func TestLookPastTheDoctor(t *testing.T) {
 	}
 }
 
-// A ticket of the doctor names the finding, whatever its object, and attributes nothing to the controller.
+// A ticket of the doctor names the finding, and attributes nothing to the controller.
 func TestTextOfDoctor(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -10,26 +10,24 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts
-// (api/v2/openapi.yaml of its v0.35.0). The Alert Management of ARMS accepts the same at https://alerts.aliyuncs.com, with a
-// bearer token (ARMS documentation, "Integrate a self-managed Prometheus instance into Alert Management").
+// alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts (api/v2/openapi.yaml
+// of its v0.35.0). ARMS' Alert Management accepts the same at https://alerts.aliyuncs.com, with a bearer token (ARMS documentation,
+// "Integrate a self-managed Prometheus instance into Alert Management").
 //
-// Alertmanager keeps alerts in memory and drops them at their end, so open ones are sent repeatedly. An alert is identified by its
-// labels, which never change; the severity is an annotation.
+// Alertmanager keeps alerts in memory and drops them at their end, so open ones are sent repeatedly. Labels identify an alert and
+// never change; the severity is an annotation.
 type alertmanager struct {
 	endpoint
 	cluster string
 }
 
 const (
-	// ARMS clears an alert that is not repeated within its auto-clear period, by default 300 seconds (ARMS documentation,
-	// "UpdateIntegration").
+	// ARMS clears an alert not repeated within its auto-clear period, by default 300 s (ARMS documentation, "UpdateIntegration").
 	resendAlert = 2 * time.Minute
-	// An alert ends this long after lbremedy last sent it: a restart takes less, and after lbremedy is removed none fires for long.
+	// An alert ends this long after it was last sent: longer than a restart, and the last ones end when lbremedy is removed.
 	keepAlert = 30 * time.Minute
 )
 
-// An alert is an alert in Alertmanager's format.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -37,7 +35,6 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// send posts the present alert; one that is over has its end in the past.
 func (a *alertmanager) send(ctx context.Context, t Ticket) error {
 	u, err := a.address()
 	if err != nil {

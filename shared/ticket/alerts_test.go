@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An alertServer accepts alerts as Alertmanager does. In test/alertmanager the real program gets the alerts recorded here.
+// An alertServer accepts alerts as Alertmanager does. test/alertmanager sends the recorded ones to the real program.
 type alertServer struct {
 	*hook
 	w      *world
@@ -66,7 +66,6 @@ func (d *alertServer) sink() policy.Sink {
 	return policy.Sink{Name: "am", Kind: policy.Alertmanager, URL: d.server.URL + "/am/", SecretFrom: secret(d, "t0ken-of-alerts")}
 }
 
-// firing returns the summaries of the alerts that fire.
 func (d *alertServer) firing() []string {
 	var all []string
 	for _, a := range d.alerts {
@@ -78,7 +77,7 @@ func (d *alertServer) firing() []string {
 	return all
 }
 
-// lives lets time pass in steps, repeating open tickets as a running follower does. It calls see after each.
+// lives lets time pass in steps, repeats open tickets as a running follower does, and calls see after each.
 func (q *queue) lives(d time.Duration, see func()) {
 	const step = 30 * time.Second
 	for ; d > 0; d -= step {
@@ -92,7 +91,6 @@ func (q *queue) lives(d time.Duration, see func()) {
 	}
 }
 
-// An alert fires as long as its incident is open, whatever happens meanwhile, and ends with it.
 func TestAlertmanager(t *testing.T) {
 	w := newWorld(t)
 	w.clock = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
@@ -128,16 +126,14 @@ func TestAlertmanager(t *testing.T) {
 		t.Errorf("in two hours it was sent %d times, %d times as news\n%s", n, stats(f).Updated, w.log.String())
 	}
 	record("sent again")
-	// The server forgets everything, as after a restart.
 	clear(d.alerts)
 	q.lives(3*time.Minute, nil)
 	fires(one...)
-	// Another Service joins: the alert is the same.
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed)))
 	q.lives(time.Minute, nil)
 	fires(two...)
 	record("joined")
-	// The server is down for an hour. Afterwards, ended alerts are over and the others fire again.
+	// The server is down for an hour. Then ended alerts are over and the others fire again.
 	q.put(w.write(w.record(3, "arrearage", event.Asked, cause("bill"))))
 	q.lives(time.Minute, nil)
 	d.take()
@@ -152,7 +148,6 @@ func TestAlertmanager(t *testing.T) {
 	d.broken = 0
 	q.lives(6*time.Minute, nil)
 	fires(two...)
-	// The server asks for fewer requests.
 	d.broken, d.header = 429, http.Header{"Retry-After": {"1200"}}
 	d.take()
 	q.lives(15*time.Minute, nil)
@@ -187,7 +182,7 @@ func TestAlertmanager(t *testing.T) {
 		t.Fatal(err)
 	}
 	fires()
-	// The server refuses: that is logged without the secret, and retried in an hour.
+	// A refusal is logged without the secret, and retried in an hour.
 	d.broken = 401
 	q.put(w.write(w.record(4, "busy", event.Asked)))
 	q.lives(50*time.Minute, nil)
@@ -214,7 +209,6 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
-// A running follower repeats the open tickets of its own cluster only.
 func TestAlertOfAnotherCluster(t *testing.T) {
 	w := newWorld(t)
 	d := newAlertServer(w)
@@ -228,7 +222,7 @@ func TestAlertOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// A token is sent over https only; an unencrypted connection may only lead to this cluster, and carries no token.
+// An unencrypted connection may only lead to this cluster, and carries no token.
 func TestAlertmanagerAddress(t *testing.T) {
 	for address, want := range map[string][2]string{ // with a token, without
 		"https://alerts.aliyuncs.com":                        {},
@@ -247,7 +241,6 @@ func TestAlertmanagerAddress(t *testing.T) {
 	}
 }
 
-// A pagerServer accepts events as PagerDuty does.
 type pagerServer struct {
 	*hook
 	open   map[string]pagerEvent // last trigger of each open alert
@@ -314,7 +307,6 @@ func (d *pagerServer) summaries() []string {
 	return all
 }
 
-// An incident has one alert at PagerDuty, even if something is sent twice, and the alert ends with it.
 func TestPagerDuty(t *testing.T) {
 	w := newWorld(t)
 	d := newPagerServer(t)
@@ -333,7 +325,6 @@ func TestPagerDuty(t *testing.T) {
 		!strings.Contains(fmt.Sprint(p.Details["text"]), "Add a vSwitch.") {
 		t.Errorf("got %+v", p)
 	}
-	// The answer is lost and the event is repeated: nobody is paged twice.
 	d.broken = 500
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -343,7 +334,7 @@ func TestPagerDuty(t *testing.T) {
 	if d.opened != 1 {
 		t.Errorf("%d alerts were opened", d.opened)
 	}
-	// An approved plan acknowledges the alert, as long as nothing else is asked.
+	// An approved plan acknowledges the alert, unless something else is asked.
 	approved := func(r *event.Record) {
 		r.Ask, r.Approved = nil, &event.Approved{By: "ann"}
 	}
@@ -357,7 +348,6 @@ func TestPagerDuty(t *testing.T) {
 	if len(d.acked) != 1 || len(d.open) != 1 {
 		t.Errorf("%d alerts are acknowledged, %d open", len(d.acked), len(d.open))
 	}
-	// Too many calls: the end is delayed.
 	d.broken = 429
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Fixed)))
 	q.pass(10 * time.Minute)
@@ -372,7 +362,6 @@ func TestPagerDuty(t *testing.T) {
 	if d.opened != 2 {
 		t.Errorf("%d alerts were opened", d.opened)
 	}
-	// Huge texts fit.
 	huge := strings.Repeat("漏\x1b[31m<>&", 3000)
 	for n := range 30 {
 		q.put(w.write(w.record(10+n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
@@ -384,7 +373,6 @@ func TestPagerDuty(t *testing.T) {
 		t.Errorf("%d alerts are open; refused: %q", len(d.open), d.wrong)
 	}
 	q.empty()
-	// A wrong key is refused, and appears nowhere.
 	wrong := policy.Sink{Name: "wrong", Kind: policy.PagerDuty, URL: "https://events.eu.pagerduty.com", SecretFrom: secret(t, "s3cr3t-routing-key")}
 	f = w.follower(d.wired, wrong)
 	q = w.queue(f, 0)

@@ -12,10 +12,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// SupportGrants are the permissions of the sink "alibaba". No class has them, only the notifier.
+// SupportGrants are the permissions of the sink "alibaba", which only the notifier has.
 var SupportGrants = []grant.Grant{grant.CreateTicket, grant.ListTickets, grant.ReplyTicket, grant.CloseTicket, grant.ReopenTicket}
 
-// alibaba opens tickets with Alibaba Cloud's support to ask for help: an incident that ends before a ticket was opened is not sent.
+// alibaba asks Alibaba Cloud's support for help: an incident that ends before a ticket was opened is not sent.
 type alibaba struct {
 	reads    cloud.Tickets
 	writes   cloud.TicketWriter
@@ -24,8 +24,7 @@ type alibaba struct {
 	language *say.Language
 }
 
-// Open opens a ticket. It first looks for one that an earlier try may have opened, by the key in its text. A closed one belongs to
-// an earlier occurrence of the incident.
+// Open opens a ticket, unless an earlier try has: it looks for the key in its text. A closed one belongs to an earlier occurrence.
 func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	if t.Tried {
 		found, err := a.reads.Find(ctx, t.Key)
@@ -71,11 +70,10 @@ func (a *alibaba) close(ctx context.Context, t Ticket) error {
 	if err := kinds(a.writes.Reply(ctx, t.ID, t.Text)); err != nil && !errors.Is(err, ErrRefused) {
 		return err
 	}
-	// Support refuses a reply to a ticket that it has closed itself, which is fine.
+	// Support refuses a reply to a ticket that it has closed, which is fine.
 	return kinds(a.writes.Close(ctx, t.ID))
 }
 
-// kinds converts an error of the cloud to one of a sink.
 func kinds(err error) error {
 	if err == nil || errors.Is(err, cloud.ErrUnavailable) || errors.Is(err, cloud.ErrThrottled) || errors.Is(err, cloud.ErrConflict) {
 		return err

@@ -14,15 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// cards are tickets as an app's cards, with buttons. A card changes with its incident, which notifies nobody. Something new
-// therefore sends another card that replaces it: a question that no card has asked yet, a worse impact, or a failure that is back.
-// So does a card that the platform refuses to change.
+// cards are tickets as an app's cards, with buttons. A change of a card notifies nobody, so something new sends a card that replaces
+// it: a new question, a worse impact, a failure that is back, or a change that the platform refuses.
 type cards struct {
 	app      chat.App
 	language *say.Language
 }
 
-// newCards returns the cards of a sink.
 func newCards(s policy.Sink, c Config, l *say.Language) *cards {
 	app := chat.Config{URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name), Wire: c.wire}
 	if s.Kind == policy.FeishuApp {
@@ -31,10 +29,9 @@ func newCards(s policy.Sink, c Config, l *say.Language) *cards {
 	return &cards{chat.DingTalk(app), l}
 }
 
-// labels are the labels of the buttons.
 var labels = map[chat.Button]say.Text{chat.Approve: say.F("Approve"), chat.Reject: say.F("Reject"), chat.Mute: say.F("Mute for a day")}
 
-// Open sends a card. The previous card, if any, first says that it can no longer be answered.
+// Open sends a card, after the previous one says that it can no longer be answered.
 func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
 	if t.ID != "" {
 		old := chat.Card{Title: t.Title, Text: c.language.Phrase("Another message has taken the place of this one."), Over: true}
@@ -46,12 +43,10 @@ func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
 	return id, sinkError(err)
 }
 
-// Update changes the card, whose buttons disappear at the end.
 func (c *cards) Update(ctx context.Context, t Ticket) error {
 	return sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
 }
 
-// cardOf returns a ticket as a card in a language.
 func cardOf(t Ticket, l *say.Language) chat.Card {
 	c := chat.Card{Title: t.Title, Text: t.Text, Said: t.Said, Over: t.Status == Closed, Labels: map[chat.Button]string{}}
 	for b, label := range labels {
@@ -69,7 +64,6 @@ func cardOf(t Ticket, l *say.Language) chat.Card {
 	return c
 }
 
-// sinkError converts an error of a platform to one of a sink.
 func sinkError(err error) error {
 	if e, ok := errors.AsType[*chat.Error](err); ok && e.Refused {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -77,14 +71,12 @@ func sinkError(err error) error {
 	return err
 }
 
-// A question is what a card asks: whether to apply a plan.
 type question struct {
 	uid, id string // of the Service and the case
 	attempt int
 	digest  string
 }
 
-// questionOf returns the question about a member; the zero question: none.
 func questionOf(m Member) question {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
 		return question{}
@@ -92,7 +84,6 @@ func questionOf(m Member) question {
 	return question{m.uid, m.Case, m.Attempt, m.Digest}
 }
 
-// String returns the question as buttons carry it; empty for none.
 func (q question) String() string {
 	if q == (question{}) {
 		return ""
@@ -100,7 +91,6 @@ func (q question) String() string {
 	return strings.Join([]string{q.uid, q.id, strconv.Itoa(q.attempt), q.digest}, "/")
 }
 
-// readQuestion is the inverse of question.String.
 func readQuestion(text string) (question, bool) {
 	p := strings.Split(text, "/")
 	if len(p) != 4 {
@@ -110,18 +100,16 @@ func readQuestion(text string) (question, bool) {
 	return question{p[0], p[1], attempt, p[3]}, err == nil
 }
 
-// mutedFor is how long a click mutes an incident.
 const mutedFor = 24 * time.Hour
 
-// A Shown is the content of the last card that notified people.
+// A Shown is what the last card that notified people showed.
 type Shown struct {
 	Question string       `json:"question,omitempty"`
 	Failing  int          `json:"failing,omitempty"`
 	Impact   event.Impact `json:"impact,omitempty"`
 }
 
-// anew reports whether a ticket deserves another card instead of the present one. While it is muted, only something worse does:
-// another Service, or a worse impact.
+// anew reports whether a ticket deserves another card. While it is muted, only another Service or a worse impact does.
 func (h Head) anew(f Facts, now time.Time) bool {
 	switch {
 	case f.Status != Open || h.Status == None:

@@ -26,8 +26,8 @@ const (
 	clock      = "15:04 "                // begins each line, in UTC
 )
 
-// clicked handles a click and returns the resulting card. It trusts nothing in the click: the card must be a ticket's, the person
-// one of the policy, and the question the one that the case asks now.
+// clicked handles a click and returns the resulting card. It trusts nothing: the card must be a ticket's, the person one of the
+// policy, and the question the one that the case asks now.
 func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	ctx, cancel := context.WithTimeout(ctx, clickIn)
 	defer cancel()
@@ -79,7 +79,6 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 
 func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
 
-// headOf returns the ticket with this card; ErrNotFound of package stream if it belongs to none.
 func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error) {
 	entries, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {
@@ -96,7 +95,6 @@ func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error
 	return incident{}, Head{}, stream.ErrNotFound
 }
 
-// note changes a ticket's head. It waits while another process notifies the sink and owns the head.
 func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head, error) {
 	for {
 		h, err := readHead(ctx, o.c.Stream, key)
@@ -116,7 +114,6 @@ func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head
 	}
 }
 
-// do executes a click and returns a sentence about it. An error says why it does nothing.
 func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.Text, error) {
 	who, ok := policy.PersonOf(o.c.People, o.Kind, c.User)
 	switch {
@@ -142,7 +139,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	})
 }
 
-// asked returns the record whose plan a click answers. It fails if the record no longer asks, or asks something else than the person saw.
+// asked returns the record whose plan a click answers. It fails unless the record still asks what the person saw.
 func (o *outlet) asked(ctx context.Context, i incident, value string, verdict kube.Verdict, user string) (event.Record, error) {
 	q, ok := readQuestion(value)
 	if !ok {
@@ -173,7 +170,6 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 	return *rec, nil
 }
 
-// extent returns how many Services of an incident fail, and the impact.
 func (o *outlet) extent(ctx context.Context, i incident) (int, event.Impact) {
 	v, err := o.view(ctx, i, i.all(), Head{}, o.since)
 	if err != nil {
@@ -183,7 +179,6 @@ func (o *outlet) extent(ctx context.Context, i incident) (int, event.Impact) {
 	return f.Failing, f.Impact
 }
 
-// reply returns a ticket's present card.
 func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) chat.Reply {
 	of, since := h, o.since
 	if h.Status == Closed { // a closed card keeps its text about the end

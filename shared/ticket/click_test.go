@@ -29,7 +29,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts anew")
 
-// A night is a chat group with a ticket's messages, and the cluster that gets the answers.
+// A night is a chat group with a ticket's messages, and the cluster that gets the answers. Only ann may approve.
 type night struct {
 	*world
 	queue     *queue
@@ -39,14 +39,13 @@ type night struct {
 	digests   int
 }
 
-// people are the people whose clicks count. Only ann may approve.
 var people = []policy.Person{
 	{DingTalk: "u-ann", Feishu: "u-ann", User: "ann", Groups: []string{"network"}},
 	{DingTalk: "u-zoe", Feishu: "u-zoe", User: "zoe"},
 	{DingTalk: "u-eve", Feishu: "u-eve", User: "eve"},
 }
 
-// newNight begins a night at a platform: the notifier has its generated rights, except those in without.
+// newNight gives the notifier its generated rights, except those in without.
 func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...string) *night {
 	c := cluster.Alone(t) // may wait for other tests
 	n := &night{world: newWorld(t), cluster: c, namespace: c.Namespace(t)}
@@ -90,7 +89,6 @@ func newNight(t *testing.T, at platform.Group, sink policy.Sink, without ...stri
 	return n
 }
 
-// asks records that the n-th Service needs an approval of a new plan.
 func (n *night) asks(service int, change ...func(*event.Record)) event.Record {
 	n.Helper()
 	n.digests++
@@ -118,7 +116,6 @@ func annotates(vswitch string) []event.StepRecord {
 	return []event.StepRecord{{Kind: "annotate", Text: said, Risk: "medium"}}
 }
 
-// ends records how a case ended.
 func (n *night) ends(r event.Record, result event.Result, change ...func(*event.Record)) {
 	n.Helper()
 	r.Result, r.At = result, n.now()
@@ -128,7 +125,6 @@ func (n *night) ends(r event.Record, result event.Result, change ...func(*event.
 	n.queue.put(n.write(r))
 }
 
-// approvals returns the existing Approvals in short form, sorted.
 func (n *night) approvals() []string {
 	n.Helper()
 	all, err := n.admin.Approvals(n.ctx, n.namespace)
@@ -151,7 +147,6 @@ func (n *night) approvals() []string {
 	return out
 }
 
-// want fails unless exactly these Approvals exist.
 func (n *night) want(want ...string) {
 	n.Helper()
 	if diff := cmp.Diff(append([]string{}, want...), n.approvals()); diff != "" {
@@ -159,7 +154,6 @@ func (n *night) want(want ...string) {
 	}
 }
 
-// golden compares a transcript with the stored one.
 func (n *night) golden(file, got string) {
 	n.Helper()
 	got = strings.ReplaceAll(got, n.namespace, "shop")
@@ -178,26 +172,23 @@ func (n *night) golden(file, got string) {
 	}
 }
 
-// dingTalk returns a group of DingTalk, and the sink of its app.
 func dingTalk(t *testing.T) (*platform.DingTalk, policy.Sink) {
 	d := platform.NewDingTalk(t)
 	return d, policy.Sink{Name: "night", Kind: policy.DingTalkApp, App: d.App, SecretFrom: secret(t, d.Secret), Chat: d.Group, Card: d.Template}
 }
 
-// feishu returns a group of Feishu, and the sink of its app.
 func feishu(t *testing.T) (*platform.Feishu, policy.Sink) {
 	f := platform.NewFeishu(t)
 	return f, policy.Sink{Name: "night", Kind: policy.FeishuApp, App: f.App, SecretFrom: secret(t, f.Secret), Chat: f.Group}
 }
 
-// A night in DingTalk, with everything that a platform and its users do.
 func TestNightInDingTalk(t *testing.T) {
 	d, sink := dingTalk(t)
 	n := newNight(t, d, sink)
 	n.play(d, "The group of a night, as DingTalk shows it.", "testdata/night-dingtalk.txt", d.Secret)
 }
 
-// The same nights with sinks in Chinese: the groups read no English.
+// The groups read no English.
 func TestNightInChinese(t *testing.T) {
 	d, ding := dingTalk(t)
 	f, fei := feishu(t)
@@ -222,13 +213,10 @@ func TestNightInChinese(t *testing.T) {
 	}
 }
 
-// english matches two words of a sentence.
 var english = regexp.MustCompile(`[A-Za-z']{2,}[,:;.]? [a-z']{2,}(?:[ ,.:;)]|$)`)
 
-// ofTests matches the transcript's own text about the group, and commands.
 var ofTests = regexp.MustCompile(`^(The group of|---|===|\([A-Za-z', ]+\)$).*|^\(only \S+ sees: |lbremedy approve|kubectl .*`)
 
-// The same night in Feishu, whose clicks arrive in parts.
 func TestNightInFeishu(t *testing.T) {
 	f, sink := feishu(t)
 	f.Parts = 3
@@ -236,7 +224,7 @@ func TestNightInFeishu(t *testing.T) {
 	n.play(f, "The group of a night, as Feishu shows it.", "testdata/night-feishu.txt", f.Secret)
 }
 
-// play plays a night in a group. Only a valid click creates an Approval.
+// Only a valid click creates an Approval.
 func (n *night) play(d platform.Group, title, file, key string) {
 	t := n.world
 	q := n.queue
@@ -346,12 +334,11 @@ func (n *night) play(d platform.Group, title, file, key string) {
 	}
 }
 
-// counted returns the value of a card that asks about a record.
 func counted(r event.Record) string {
 	return question{r.Service.UID, r.Case, r.NextAttempt(), r.Digest}.String()
 }
 
-// If it lacks one of its rights, the notifier answers for nobody, and the message says why.
+// Without one of its rights, the notifier answers for nobody, and the message says why.
 func TestClicksWithoutRights(t *testing.T) {
 	for without, want := range map[string]string{
 		"approvals create":            "not allowed",
@@ -372,7 +359,6 @@ func TestClicksWithoutRights(t *testing.T) {
 	}
 }
 
-// A running follower sends the card and receives the clicks without help.
 func TestFollowerHears(t *testing.T) {
 	f, sink := feishu(t)
 	w := newWorld(t)
@@ -410,8 +396,7 @@ func TestFollowerHears(t *testing.T) {
 	}
 }
 
-// A card that could not be replaced or changed is remembered until another one exists: it shows how its incident ends, or is
-// replaced by one that does.
+// A card that could not be replaced or changed is remembered until another one shows how its incident ends.
 func TestCardThatFails(t *testing.T) {
 	const changes, sends = "/v1.0/card/instances", "/v1.0/card/instances/createAndDeliver"
 	for name, tt := range map[string]struct {
@@ -470,7 +455,6 @@ func TestCardThatFails(t *testing.T) {
 	}
 }
 
-// A mute ends after a day, and with the incident.
 func TestMuteEnds(t *testing.T) {
 	d, sink := dingTalk(t)
 	w := newWorld(t)
@@ -513,7 +497,6 @@ func TestMuteEnds(t *testing.T) {
 	if got := d.Cards()[3].Params; got["mute"] != "true" || got["said"] != "" {
 		t.Errorf("a new message has %v", got)
 	}
-	// Without the cluster, clicks have no effect.
 	d.Click(d.On(3, "u-ann", "approve"))
 	if !strings.HasSuffix(d.Said(3), "no access to the cluster") {
 		t.Errorf("got %s", d.Said(3))

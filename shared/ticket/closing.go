@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// closings ends the tickets of incidents that a person closed, until ctx ends.
 func (o *outlet) closings(ctx context.Context) {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()
@@ -32,7 +31,6 @@ func (o *outlet) closings(ctx context.Context) {
 	}
 }
 
-// close notifies the sink of incidents that a person closed, unless it has been notified.
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -70,7 +68,7 @@ func (o *outlet) close(ctx context.Context) error {
 	return nil
 }
 
-// An Incident is the subject of one ticket, as returned by List.
+// An Incident is the subject of one ticket.
 type Incident struct {
 	ID      string     `json:"id"` // scope, class and hash of the cause, separated by dots
 	Scope   string     `json:"scope"`
@@ -110,13 +108,11 @@ type Notified struct {
 	uid      string    // of the Service, for a sink with one ticket for each
 }
 
-// List returns the known incidents, open ones and those that ended in the last week, the most recently changed first. It also
-// returns an error for each unreadable key, along with the rest.
+// List returns open incidents and those that ended in the last week, the most recently changed first, along with an error for each unreadable key.
 func List(ctx context.Context, s *stream.Stream) ([]Incident, error) {
 	return list(ctx, s, memberRoot+">", headRoot+">")
 }
 
-// list is List for the members and heads with matching keys.
 func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]Incident, error) {
 	members, err := s.Entries(ctx, ofMembers)
 	if err != nil {
@@ -162,7 +158,6 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 	return found, errors.Join(bad...)
 }
 
-// readNotified reads a sink's head as a Notified.
 func readNotified(e stream.Entry) (incident, Notified, error) {
 	sink, i, uid, ok := parseHead(e.Key)
 	if !ok {
@@ -191,7 +186,7 @@ func OpenFailures(ctx context.Context, s *stream.Stream, cluster string) ([]even
 	return all, err
 }
 
-// Of returns the tickets of the incidents of a Service and class, by sink; an unreadable one is an error.
+// Of returns the tickets of a Service and class, by sink; an unreadable one is an error.
 func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Notified, error) {
 	incidents, err := list(ctx, s, memberRoot+"*."+class+".*."+serviceUID, headRoot+"*.*."+class+".>")
 	if err != nil {
@@ -241,9 +236,8 @@ func (i *Incident) sort() {
 	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
 
-// Close ends an incident by hand: its Services count as over until the next record says otherwise, and running followers notify
-// the sinks. A failure that comes back does say otherwise, even if it changes nothing. Close returns the number of Services
-// closed; ErrNotFound of package stream if the incident is unknown.
+// Close ends an incident by hand: its Services count as over until the next record, even an unchanged one, and followers notify the
+// sinks. It returns how many were closed; ErrNotFound of package stream if the incident is unknown.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (closed int, err error) {
 	i, ok := parseIncident(id)
 	if !ok {
@@ -261,7 +255,7 @@ func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) 
 	return closed, err
 }
 
-// close closes the failing Services, and counts them. conflict says that a record came in between.
+// close reports a conflict if a record came in between.
 func (i incident) close(ctx context.Context, s *stream.Stream, by string, now time.Time, closed *int) (conflict bool, err error) {
 	entries, err := s.Entries(ctx, i.all())
 	if err != nil {
@@ -296,7 +290,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 			return false, err
 		}
 		*closed++
-		// A run that only counts leaves no record, so the next run must restart its count.
+		// A run that only counts leaves no record: restart its count.
 		if err := (document.Store{Stream: s, Cluster: m.Cluster}).Recount(ctx, m.Service.UID, i.class); err != nil {
 			return false, err
 		}

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// An endpoint is a URL to post to, with its secrets by reference: they are read for each post, so a changed one applies at once
-// and none stays in memory.
+// An endpoint is a URL to post to. Its secrets are read for each post, so a changed one applies at once and none stays in memory.
 type endpoint struct {
 	sink policy.Sink
 	wire http.RoundTripper
@@ -44,8 +43,7 @@ func (d endpoint) address() (*url.URL, error) {
 	return u, nil
 }
 
-// post sends a body. Its errors contain neither the address nor a secret, even if an answer repeats the one that was sent. Errors
-// that a prompt retry can't help are ErrRefused.
+// post sends a body. Its errors contain neither address nor secret, even if an answer repeats it, and are ErrRefused if a prompt retry can't help.
 func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte, secret string) error {
 	if len(body) > postSize {
 		return fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
@@ -57,7 +55,6 @@ func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body
 	return posted(err)
 }
 
-// A robot is a sink that posts messages to a chat group.
 type robot struct {
 	endpoint
 	chat.Robot
@@ -75,7 +72,6 @@ func (r *robot) send(ctx context.Context, t Ticket) error {
 	return posted(r.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
 }
 
-// posted converts an error of a post to one of a sink, with the beginning of the answer.
 func posted(err error) error {
 	if fail, ok := errors.AsType[*chat.Error](err); ok {
 		fail.Err = fmt.Errorf("%w%s", fail.Err, event.Quote(fail.Said))

@@ -15,17 +15,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// EventGrants are the permissions of the sink "event". No class has them, only the notifier.
+// EventGrants are the permissions of the sink "event", which only the notifier has.
 var EventGrants = []grant.Grant{grant.CreateEvents, grant.PatchEvents}
 
-// eventSink writes a Kubernetes Event on the Service, one for each class, replacing the previous one. "kubectl describe service"
-// shows it. Our own exporter ignores it, since its component is not the controller's.
+// eventSink writes a Kubernetes Event on the Service, one for each class, replacing the previous one; "kubectl describe service" shows
+// it. Its component is not the controller's, so our exporter ignores it.
 type eventSink struct {
 	to      *kube.Writer
 	cluster string
 }
 
-// reasons are the reasons of Events, by the status of the Service.
 var reasons = map[event.Status]string{
 	event.NeedsApproval: "LBRemedyNeedsApproval", event.NeedsAction: "LBRemedyNeedsAction", event.Recovered: "LBRemedyRecovered",
 	event.Status(event.Failed): "LBRemedyFailed", event.Status(event.Unsettled): "LBRemedyUnsettled", event.Status(event.Planned): "LBRemedyPlanned",
@@ -33,15 +32,12 @@ var reasons = map[event.Status]string{
 	event.Rejected: "LBRemedyRejected",
 }
 
-// Open writes the Event.
 func (e *eventSink) Open(ctx context.Context, t Ticket) (string, error) {
 	return eventName(t), e.put(ctx, t)
 }
 
-// Update writes the Event.
 func (e *eventSink) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
-// eventName returns the name of the Event: that of the Service and the ticket's key.
 func eventName(t Ticket) string {
 	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")
 	if len(name)+1+len(key) > 253 {

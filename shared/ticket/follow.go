@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Config says whom to notify of what, and how. Stream is required; the rest is needed by the sinks that use it.
+// A Config says whom to notify of what, and how. Stream is required; the rest as the sinks need it.
 type Config struct {
 	Stream      *stream.Stream
 	Sinks       []policy.Sink
@@ -52,7 +52,7 @@ type Stats struct {
 	Templates                         int64 // failures of a template
 }
 
-// A Follower notifies the policy's sinks of the outcomes in the audit.
+// A Follower notifies the sinks of outcomes in the audit.
 type Follower struct {
 	c       Config
 	classes map[string]*remedy.Remedy
@@ -60,7 +60,6 @@ type Follower struct {
 	gap     time.Duration // least time between two notifications of one ticket
 }
 
-// An outlet is one sink with its state.
 type outlet struct {
 	*Follower
 	policy.Sink
@@ -77,10 +76,8 @@ type outlet struct {
 	unchanged map[string]checked // tickets known to need no notification yet
 }
 
-// A checked says when all members of an incident were read, and when their ticket, as it was then, is due again.
 type checked struct{ at, due time.Time }
 
-// A kind holds the properties of one kind of sink.
 type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
@@ -92,10 +89,9 @@ type kind struct {
 	again time.Duration // interval for repeating open tickets to a place that forgets them; zero: it doesn't
 }
 
-// workers is how many messages of one sink are handled at once.
 const workers = 8
 
-// New returns a follower. It reads and checks the templates, checks where secrets are, and doesn't connect.
+// New returns a follower without connecting. It checks templates and where secrets are.
 func New(c Config) (*Follower, error) {
 	if c.Stream == nil {
 		return nil, errors.New("make a follower of the journal: it needs a stream")
@@ -128,7 +124,6 @@ func New(c Config) (*Follower, error) {
 	return f, errors.Join(errs...)
 }
 
-// sink returns the Sink for a sink of the policy.
 func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 	switch s.Kind {
 	case policy.Alibaba:
@@ -175,11 +170,10 @@ func (f *Follower) Stats() map[string]Stats {
 	return all
 }
 
-// consumer returns the name of the sink's consumer. It includes the cluster: another cluster's policy may use the same name for a
-// different sink.
+// consumer includes the cluster: another's policy may use the name for a different sink.
 func (o *outlet) consumer() string { return "tell-" + o.Name + "_" + o.c.Cluster }
 
-// Run notifies until ctx ends. Without a sink it returns at once. Any number of followers may run side by side on one stream.
+// Run notifies until ctx ends; without a sink it returns at once. Any number of followers may run on one stream.
 func (f *Follower) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, o := range f.outlets {
@@ -188,7 +182,7 @@ func (f *Follower) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// run notifies the sink until ctx ends. It retries after errors such as a leader election of NATS; other sinks continue meanwhile.
+// run retries after errors such as a leader election of NATS; other sinks continue meanwhile.
 func (o *outlet) run(ctx context.Context) {
 	for said := ""; ctx.Err() == nil; retry.Sleep(ctx, sweep) {
 		err := o.consume(ctx)
@@ -203,7 +197,6 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// consume notifies the sink until ctx ends or an error.
 func (o *outlet) consume(ctx context.Context) (err error) {
 	if o.since, err = o.c.Stream.SetupFollower(ctx, o.consumer(), o.c.Cluster); err != nil {
 		return err
@@ -232,7 +225,6 @@ const (
 	answerFor    = 45 * time.Second // timeout of a sink; less than the lease
 )
 
-// handle processes one record of the audit for one sink.
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -254,7 +246,7 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 	return stream.Reply{Retry: wait}
 }
 
-// take updates the members of a record's Service and notifies the sink of their incidents. It returns when to come back; zero: all is sent.
+// take updates a record's members and notifies the sink of their incidents. It returns when to come back; zero: all is sent.
 func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (time.Duration, error) {
 	var scope remedy.Scope
 	if c := o.classes[r.Class]; c != nil {
@@ -330,7 +322,7 @@ func (o *outlet) update(ctx context.Context, own incident, r event.Record, seque
 	}
 }
 
-// each calls see for the members with matching keys. Unreadable ones are logged and skipped: they must not hold back the others' ticket.
+// each skips and logs unreadable members: they must not hold back the others' ticket.
 func (f *Follower) each(ctx context.Context, filter string, see func(incident, Member)) error {
 	err := f.c.Stream.EachEntry(ctx, filter, func(e stream.Entry) {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
@@ -370,7 +362,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if wait := o.early(key, h, m.Over); wait > 0 {
 		return wait, nil
 	}
-	// Otherwise each worker would read all members of the ticket, possibly thousands, and only one would notify.
+	// Otherwise each worker would read all members, possibly thousands, and only one would notify.
 	if _, busy := o.busy.LoadOrStore(key, true); busy {
 		return busyWait, nil
 	}
@@ -401,13 +393,12 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	return o.deliver(ctx, key, i, one, h, v, status)
 }
 
-// early returns how long a ticket must not be sent yet. over says that the reason to send is the end of a failure, which may end
-// the ticket and is not delayed for long.
+// early returns how long a ticket must wait. over says that a failure has ended, which is not delayed for long.
 func (o *outlet) early(key string, h Head, over bool) time.Duration {
 	o.mu.Lock()
 	next := o.closed
 	if l, ok := o.unchanged[key]; ok {
-		// Reading all members again for each waiting record would cost more than it gains.
+		// Reading all members again for each record would cost more than it gains.
 		t := l.due
 		if end := l.at.Add(o.gap); over && end.Before(t) {
 			t = end
@@ -429,7 +420,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// remember remembers when a ticket that needs no notification now is due.
 func (o *outlet) remember(key string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -442,13 +432,11 @@ func (o *outlet) remember(key string, due time.Time) {
 	o.unchanged[key] = checked{now, due}
 }
 
-// patience returns how long an open ticket stays unchanged after that many updates, in a place where each update is a message that
-// people read.
+// patience returns how long an open ticket stays unchanged after that many updates, where each is a message that people read.
 func (o *outlet) patience(updates int) time.Duration {
 	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
 }
 
-// skip records that the sink need not be notified of a change.
 func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
 	h.Revision = v.revision
 	if h.Status == Closed {
@@ -461,7 +449,6 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 	return 0, err
 }
 
-// deliver notifies the sink, under a lease.
 func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.c.Now()
 	h.Refusal = nil // it was about the previous state
@@ -469,7 +456,7 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	h.Lease = now.Add(lease)
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
-	// A card that can't be changed, such as one that is too old, is replaced by another, even for the end.
+	// A card that can't be changed, such as an old one, is replaced, even for the end.
 	opens := h.Status == None || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
 	h.Tried = h.Tried || opens
 	if err := h.write(ctx, o.c.Stream); err != nil {
@@ -503,7 +490,6 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	return wait, nil
 }
 
-// shows records what people saw on a card; sent says that it is a new one.
 func (h *Head) shows(t Ticket, sent bool) {
 	if sent {
 		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
@@ -516,7 +502,6 @@ func (h *Head) shows(t Ticket, sent bool) {
 	}
 }
 
-// outcome records in the head how a notification ended, and returns when to retry.
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.c.Now()
 	var partly partlyError
@@ -528,7 +513,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
-		if h.Status == t.Status && h.Revision == v.revision { // nothing has changed
+		if h.Status == t.Status && h.Revision == v.revision {
 			h.Notified, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = now, 0, time.Time{}, "", false, time.Time{}
 			return 0
 		}
@@ -567,7 +552,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		wait = max(wait, min(platform.After, longestAsked))
 	}
 	h.Next = now.Add(wait)
-	// The other tickets wait too: a sink that is down is not tried for each one.
+	// A sink that is down is not tried for each ticket.
 	o.failed++
 	if next := now.Add(max(growing(o.failed), min(wait, firstWait))); next.After(o.closed) {
 		o.closed = next
@@ -586,7 +571,6 @@ func (c Config) language(s policy.Sink) *say.Language {
 	return c.Language(s.Language)
 }
 
-// growing returns the pause after that many consecutive failures.
 func growing(failures int) time.Duration {
 	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
@@ -597,7 +581,6 @@ func (o *outlet) count(n *int64) {
 	*n++
 }
 
-// counter returns the counter for a notification; the caller holds the lock.
 func (o *outlet) counter(t Ticket) *int64 {
 	switch {
 	case t.Was == None:

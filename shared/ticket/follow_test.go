@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// same compares the notifications.
 func same(t testing.TB, got []string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -27,7 +26,6 @@ func same(t testing.TB, got []string, want ...string) {
 	}
 }
 
-// A ticket is opened, joined, closed with the outcome, and reopened.
 func TestLife(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -62,7 +60,6 @@ func TestLife(t *testing.T) {
 	q.empty()
 }
 
-// Results that make a ticket, and results that don't.
 func TestResults(t *testing.T) {
 	for _, tt := range []struct {
 		result event.Result
@@ -134,7 +131,6 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A sink selects namespaces by patterns, as rules do.
 func TestNamespaces(t *testing.T) {
 	for _, tt := range []struct {
 		patterns  []string
@@ -151,7 +147,6 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A Service with the mute label makes no ticket, and leaves the one that it is in.
 func TestMuted(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -168,7 +163,6 @@ func TestMuted(t *testing.T) {
 	q.empty()
 }
 
-// Scope and cause distinguish incidents.
 func TestIncidents(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -189,21 +183,20 @@ func TestIncidents(t *testing.T) {
 	same(t, got, "opened : 1 fail, 0 over", "opened : 1 fail, 0 over", "opened bill: 1 fail, 0 over", "opened bill: 1 fail, 0 over",
 		"opened slb: 1 fail, 0 over", "opened slb: 1 fail, 0 over",
 		"opened vsw-1: 1 fail, 0 over", "opened vsw-2: 1 fail, 0 over")
-	// A Service whose cause changes leaves one ticket and joins another.
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, cause("vsw-2"))))
 	q.pass(time.Minute)
 	got = h.told()
 	slices.Sort(got)
 	same(t, got, "closed vsw-1: 0 fail, 1 over", "updated vsw-2: 2 fail, 0 over")
-	// A run that stopped before it found a cause leaves its Service in its incident.
+	// A run that stopped before it found a cause changes no incident.
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Failed, func(r *event.Record) { r.Cause, r.Finding, r.Error = "", nil, "no answer" })))
 	q.pass(time.Minute)
 	same(t, h.told(), "updated vsw-2: 2 fail, 0 over")
 	q.empty()
 }
 
-// Two clusters share a NATS, and each one's policy has a sink of the same name with another address. Each sink gets only its own
-// cluster's failures, including those of an account, and what a person closes there.
+// Each sink gets only its own cluster's failures, including those of an account, and what a person closes there, although two
+// clusters' policies on one NATS name a sink alike.
 func TestClustersAreToldApart(t *testing.T) {
 	w := newWorld(t)
 	heard := func(h *hook, n int) []string {
@@ -255,7 +248,6 @@ func TestClustersAreToldApart(t *testing.T) {
 	same(t, hooks["c1"].told())
 }
 
-// A thousand Services with one cause make one ticket and a few notifications.
 func TestThousand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -282,7 +274,6 @@ func TestThousand(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Failing != 1000 || len(list[0].Tickets) != 1 {
 		t.Errorf("got %d incidents, %v", len(list), err)
 	}
-	// All of them end: one closing notification.
 	ms = nil
 	for n := range 1000 {
 		ms = append(ms, w.write(w.record(n, "vswitch-ip-exhausted", event.Gone)))
@@ -296,7 +287,7 @@ func TestThousand(t *testing.T) {
 	q.empty()
 }
 
-// Duplicates and older records change nothing, in any order, and whichever sink's follower sees them first.
+// Duplicates and older records change nothing, in any order, whichever follower sees them first.
 func TestDuplicatesAndReordering(t *testing.T) {
 	for seed := range uint64(8) {
 		w := newWorld(t)
@@ -336,8 +327,8 @@ func TestDuplicatesAndReordering(t *testing.T) {
 	}
 }
 
-// A sink that is down for an hour delays only itself: it is tried rarely, loses nothing, and gets the present state when it
-// answers. Incidents that began and ended meanwhile are sent too.
+// A sink that is down delays only itself: it is tried rarely, loses nothing, and gets the present state when it answers, and incidents
+// that began and ended meanwhile.
 func TestDownForAnHour(t *testing.T) {
 	w := newWorld(t)
 	down, up := newHook(t), newHook(t)
@@ -375,7 +366,6 @@ func TestDownForAnHour(t *testing.T) {
 	lags.empty()
 }
 
-// Retry-After is obeyed, as seconds and as a time.
 func TestRetryAfter(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -407,8 +397,7 @@ func TestRetryAfter(t *testing.T) {
 	q.empty()
 }
 
-// A notification that a sink refuses is logged, counted and shown, and retried each hour until the sink accepts it: an unchanged
-// failure, or one that is over, leaves no further record.
+// A refusal is logged, counted, shown, and retried each hour until accepted: an unchanged failure, or one that is over, leaves no further record.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -454,7 +443,7 @@ func TestRefused(t *testing.T) {
 	if list, _ := List(w.ctx, w.s); list[0].Tickets[0].Refused || list[0].Tickets[0].Error != "" {
 		t.Errorf("got %+v", list[0].Tickets[0])
 	}
-	// The end within an hour of a refused update is sent too, by the newest records alone.
+	// The end within an hour of a refused update is sent too.
 	h.answers(refuses)
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(10 * time.Minute)
@@ -470,7 +459,7 @@ func TestRefused(t *testing.T) {
 	q.empty()
 }
 
-// A crash between the notification and its note: the same is sent again after the lease, under the same name, and no second ticket is made.
+// After a crash the same is sent again under the same name, and no second ticket is made.
 func TestKilledBetweenTellingAndNote(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -500,7 +489,6 @@ func TestKilledBetweenTellingAndNote(t *testing.T) {
 	q.empty()
 }
 
-// An unreadable record is skipped, after the others.
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -519,8 +507,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A class can write anything into the audit under its own subjects: nobody is notified of it as of another class, Service or
-// cluster, and none of their tickets ends.
+// A class can write anything under its own subjects: nobody is notified of it as of another class, Service or cluster, and none of their tickets ends.
 func TestForgedRecords(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -547,7 +534,6 @@ func TestForgedRecords(t *testing.T) {
 	}
 }
 
-// Keys with invalid content are written anew and block nothing.
 func TestBrokenKeys(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -573,7 +559,6 @@ func TestBrokenKeys(t *testing.T) {
 	}
 }
 
-// A sink gets exactly what it wants.
 func TestWants(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -608,7 +593,6 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// A new sink gets open failures, and none that ended before.
 func TestNewSink(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -620,7 +604,6 @@ func TestNewSink(t *testing.T) {
 	q.empty()
 }
 
-// Two workers, with a follower each, open one ticket for each cause.
 func TestTwoWorkers(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -658,7 +641,7 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// A person closes an incident: the followers notify the sinks, and a failure that comes back reopens it.
+// The followers notify the sinks, and a failure that comes back reopens the incident.
 func TestCloseByHand(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -679,7 +662,7 @@ func TestCloseByHand(t *testing.T) {
 	if n, err := Close(w.ctx, w.s, list[0].ID, "ann", w.now()); err != nil || n != 2 {
 		t.Fatalf("closed %d, %v", n, err)
 	}
-	// The next run must record again what it would only have counted.
+	// The next run must record what it would only have counted.
 	if data, err := w.s.Get(w.ctx, counted); err != nil || strings.Contains(string(data), "seen") {
 		t.Errorf("the count of what was closed: %s, %v", data, err)
 	}

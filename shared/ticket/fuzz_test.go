@@ -6,7 +6,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// FuzzKeys reads arbitrary entries of the bucket as members and heads. A readable entry has the key that it was read from.
+// FuzzKeys reads arbitrary entries of the bucket. A readable one has the key that it was read from.
 func FuzzKeys(f *testing.F) {
 	f.Add("incident.service.tag-missing.0123456789abcdef.22222222-2222-2222-2222-222222222222", []byte(`{"sequence":7}`))
 	f.Add("ticket.ops.service.tag-missing.0123456789abcdef", []byte(`{"id":"t-1","status":"open"}`))

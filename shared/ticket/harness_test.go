@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// remedies are classes of each scope.
 var remedies = []*remedy.Remedy{
 	{Class: "vswitch-ip-exhausted", Doc: "# The vSwitch is full"},
 	{Class: "arrearage", Doc: "# The account is in arrears", Scope: remedy.Account},
@@ -63,7 +62,6 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start starts NATS on its previous files, and connects.
 func (w *world) start() {
 	w.Helper()
 	var err error
@@ -84,7 +82,6 @@ func (w *world) now() time.Time {
 	return w.clock
 }
 
-// follower makes a follower for these sinks, with its own connection to the stream.
 func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	w.Helper()
 	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now,
@@ -101,7 +98,6 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 
 func uid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// record returns a settled record of the n-th Service.
 func (w *world) record(n int, class string, result event.Result, change ...func(*event.Record)) event.Record {
 	r := event.Record{
 		Origin: event.Origin{
@@ -124,13 +120,11 @@ func cause(id string) func(*event.Record) {
 	return func(r *event.Record) { r.Cause, r.Finding = id, say.Literal("The vSwitch "+id+" is full.") }
 }
 
-// write appends a record to the audit and returns the message.
 func (w *world) write(r event.Record) stream.Message {
 	w.Helper()
 	return w.writeAs(event.CaseSubject(r.Cluster, r.Service.UID, r.Class), r)
 }
 
-// writeAs appends a record to the audit under this subject and returns the message.
 func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	w.Helper()
 	e, err := event.NewRecord(r)
@@ -152,7 +146,6 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 	return m
 }
 
-// lasts returns the lifetime of a key; empty: forever.
 func (w *world) lasts(key string) string {
 	w.Helper()
 	m, err := w.s.Last(w.ctx, "KV_lbremedy", "$KV.lbremedy."+key)
@@ -162,7 +155,7 @@ func (w *world) lasts(key string) string {
 	return strings.Join(m.Header["Nats-TTL"], " ")
 }
 
-// A queue delivers messages to a sink as its consumer would, by the clock of the world.
+// A queue delivers messages as a sink's consumer would, by the world's clock.
 type queue struct {
 	w       *world
 	o       *outlet
@@ -176,7 +169,6 @@ type waiting struct {
 
 func (w *world) queue(f *Follower, sink int) *queue { return &queue{w: w, o: f.outlets[sink]} }
 
-// put delivers messages and everything that is due.
 func (q *queue) put(ms ...stream.Message) {
 	for _, m := range ms {
 		q.waiting = append(q.waiting, waiting{m, q.w.now()})
@@ -184,7 +176,6 @@ func (q *queue) put(ms ...stream.Message) {
 	q.run()
 }
 
-// run delivers until nothing is due.
 func (q *queue) run() {
 	for {
 		now := q.w.now()
@@ -201,7 +192,6 @@ func (q *queue) run() {
 	}
 }
 
-// pass lets time pass, and delivers what becomes due.
 func (q *queue) pass(d time.Duration) {
 	end := q.w.now().Add(d)
 	for {
@@ -221,7 +211,6 @@ func (q *queue) pass(d time.Duration) {
 	}
 }
 
-// empty checks that no message is waiting.
 func (q *queue) empty() {
 	q.w.Helper()
 	if len(q.waiting) != 0 {
@@ -229,7 +218,6 @@ func (q *queue) empty() {
 	}
 }
 
-// A hook is a server that simulates webhooks, DingTalk and Slack.
 type hook struct {
 	testing.TB
 	server *httptest.Server
@@ -245,7 +233,6 @@ type post struct {
 	body   string
 }
 
-// notice decodes a post to a webhook.
 func (p post) notice(t testing.TB) (kind string, n Notice) {
 	t.Helper()
 	var e struct {
@@ -287,14 +274,12 @@ func newHook(t testing.TB) *hook {
 	return h
 }
 
-// answers sets how the hook answers from now on.
 func (h *hook) answers(f func(n int, p post) (int, http.Header, string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answer = f
 }
 
-// take returns the posts since the last take.
 func (h *hook) take() []post {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -303,7 +288,6 @@ func (h *hook) take() []post {
 	return all
 }
 
-// told returns the posts of a webhook since the last take, in short form.
 func (h *hook) told() []string {
 	h.Helper()
 	var out []string
@@ -320,10 +304,8 @@ func (h *hook) told() []string {
 
 const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// A wire leads to a server instead of a platform.
 type wire string
 
-// RoundTrip sends the request there.
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := url.Parse(string(w))
 	if err != nil {
@@ -334,7 +316,6 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// wired makes the hook the platform of a follower's sinks.
 func (h *hook) wired(c *Config) { c.wire = wire(h.server.URL) }
 
 func secret(t testing.TB, text string) policy.Reference {
@@ -350,7 +331,6 @@ func (h *hook) sink(name string) policy.Sink {
 	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
 }
 
-// stats returns the sum of a follower's counters.
 func stats(f *Follower) (all Stats) {
 	for _, s := range f.Stats() {
 		all.Opened, all.Updated, all.Closed, all.Reopened = all.Opened+s.Opened, all.Updated+s.Updated, all.Closed+s.Closed, all.Reopened+s.Reopened

@@ -34,7 +34,6 @@ type Head struct {
 	Refused   bool      `json:"refused,omitempty"`  // the sink refused it, and is retried each hour
 	RefusedAt time.Time `json:"refusedAt,omitzero"` //
 
-	// For a sink at which people answer.
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
 	Said       []say.Text `json:"said,omitempty"`    // results of answers
@@ -44,7 +43,6 @@ type Head struct {
 	entry stream.Entry
 }
 
-// answered adds a line about a click: its result, or why it had no effect.
 func (h *Head) answered(line say.Text, refused bool) {
 	h.Refusal = nil
 	if refused {
@@ -58,7 +56,6 @@ func (h *Head) answered(line say.Text, refused bool) {
 	}
 }
 
-// lines returns the card's lines about clicks in a language.
 func (h Head) lines(l *say.Language) []string {
 	var all []string
 	for _, line := range append(slices.Clone(h.Said), h.Refusal) {
@@ -69,10 +66,10 @@ func (h Head) lines(l *say.Language) []string {
 	return all
 }
 
-// lease is how long one notification may take. If the sender crashes, nobody retries until it expires.
+// If the sender crashes, nobody retries until the lease expires.
 const lease = time.Minute
 
-// headKey returns the key of a sink's head; uid only for a sink with a ticket for each Service.
+// headKey takes uid only for a sink with a ticket for each Service.
 func headKey(sink string, i incident, uid string) string {
 	key := headRoot + sink + "." + i.String()
 	if uid != "" {
@@ -81,7 +78,6 @@ func headKey(sink string, i incident, uid string) string {
 	return key
 }
 
-// parseHead parses the key of a head.
 func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 	p := strings.Split(key, ".")
 	if len(p) != 5 && len(p) != 6 || p[0]+"." != headRoot {
@@ -95,7 +91,7 @@ func parseHead(key string) (sink string, i incident, uid string, ok bool) {
 
 var errUnreadable = errors.New("it is not the head of a ticket")
 
-// readHead returns a sink's head; the zero Head if it has none. After errUnreadable the entry may be overwritten.
+// readHead returns the zero Head if the sink has none. After errUnreadable the entry may be overwritten.
 func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	e, err := s.Entry(ctx, key)
 	if errors.Is(err, stream.ErrNotFound) {
@@ -112,7 +108,6 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	return h, nil
 }
 
-// write stores the head unless somebody has since it was read.
 func (h *Head) write(ctx context.Context, s *stream.Stream) error {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -130,6 +125,5 @@ func (h *Head) write(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// remembered is how long ended incidents are remembered: a failure that comes back within this time reopens its ticket, and makes
-// a new one afterwards.
+// remembered is how long a failure that comes back reopens its ticket.
 const remembered = 7 * 24 * time.Hour

@@ -22,13 +22,10 @@ func tongue(tag string) *say.Language {
 	return nil
 }
 
-// groups map each path of a platform to a server.
 type groups map[string]wire
 
-// RoundTrip sends the request to the server of its path.
 func (g groups) RoundTrip(r *http.Request) (*http.Response, error) { return g[r.URL.Path].RoundTrip(r) }
 
-// Each sink gets its language: a record's messages are translated, and its English-only texts stay as they are.
 func TestLanguages(t *testing.T) {
 	w := newWorld(t)
 	zh, en := newHook(t), newHook(t)
@@ -77,7 +74,7 @@ func TestLanguages(t *testing.T) {
 	if !strings.Contains(english, "Cause: The vSwitch is full: vsw-1.") || strings.ContainsRune(english, '。') {
 		t.Errorf("in English it is\n%s", english)
 	}
-	// Words that a person wrote are not translated.
+	// A person's words are not translated.
 	if got, _ = both(w.record(2, "arrearage", event.Asked)); !strings.Contains(got, "原因：The vSwitch is full.") || !strings.Contains(got, "处理方法：Add a vSwitch.") {
 		t.Errorf("a record without messages is told as\n%s", got)
 	}
@@ -87,7 +84,6 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// A card's lines about clicks are in the language of the sink. Words without messages stay as they are.
 func TestLines(t *testing.T) {
 	var h Head
 	if err := json.Unmarshal([]byte(`{"said":["22:01 zoe has muted this for a day."],"refusal":"22:02 it is over"}`), &h); err != nil {
@@ -121,7 +117,6 @@ func TestLines(t *testing.T) {
 	check("22:05 a 已将此静默一天。", "22:05 b 已将此静默一天。", "22:05 c 已将此静默一天。", "22:05 d 已将此静默一天。", "22:05 e 已将此静默一天。")
 }
 
-// A member with unreadable messages is refused.
 func TestWordsThatCantBeRead(t *testing.T) {
 	w := newWorld(t)
 	data, err := json.Marshal(memberOf(w.record(1, "busy", event.Asked), 1, Member{}))

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// email sends messages, all of one ticket in one thread.
 type email struct {
 	sink  policy.Sink
 	roots *x509.CertPool // to verify certificates; nil: the system's

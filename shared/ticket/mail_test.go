@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A mailServer is a mail server with TLS, as in RFC 5321 and 3207.
+// A mailServer is one with TLS, as in RFC 5321 and 3207.
 type mailServer struct {
 	testing.TB
 	at     net.Listener
@@ -134,12 +134,10 @@ func (m *mailServer) serve(conn net.Conn, secure bool) {
 	}
 }
 
-// serve2 continues with TLS, without a greeting.
 func (m *mailServer) serve2(conn net.Conn) {
 	m.serve(&quiet{Conn: conn}, true)
 }
 
-// quiet swallows the second greeting.
 type quiet struct {
 	net.Conn
 	greeted bool
@@ -153,7 +151,6 @@ func (q *quiet) Write(p []byte) (int, error) {
 	return q.Conn.Write(p)
 }
 
-// take returns the mails since the last take.
 func (m *mailServer) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,7 +249,7 @@ func TestMailErrors(t *testing.T) {
 	}
 }
 
-// A refused recipient doesn't keep the mail from the others, and the ticket says who did not get it.
+// When a recipient is refused, the others get the mail, and the ticket says who did not.
 func TestMailToSome(t *testing.T) {
 	w := newWorld(t)
 	m := newMailServer(t, true)
@@ -286,7 +283,7 @@ func TestMailToSome(t *testing.T) {
 	}
 }
 
-// If a server defers a recipient, all get the mail later: deferring is not refusing.
+// Deferring is not refusing: all get the mail later.
 func TestMailPutOff(t *testing.T) {
 	w := newWorld(t)
 	m := newMailServer(t, true)

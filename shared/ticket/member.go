@@ -43,7 +43,7 @@ type Member struct {
 	uid      string
 }
 
-// In returns the member with its sentences fixed in a language.
+// In returns the member with its sentences in a language.
 func (m Member) In(l *say.Language) Member {
 	tell := func(t say.Text, most int) say.Text { return say.Literal(event.Clip(t.In(l), most)) }
 	m.Finding, m.Ask = tell(m.Finding, longText), tell(m.Ask, longText)
@@ -71,7 +71,7 @@ const (
 	Rejected = event.Result(event.Rejected) // a person has rejected the plan
 )
 
-// Length limits of a member's texts. One notification may read a thousand members.
+// The limits are in bytes: one notification may read a thousand members.
 const (
 	longText  = 2 << 10
 	shortText = 1 << 10
@@ -79,7 +79,6 @@ const (
 	mostSteps = 10
 )
 
-// isOpen reports whether a result says that the failure is open and what to do about it.
 func isOpen(r event.Result) bool {
 	switch r {
 	case event.Asked, event.Failed, event.Unsettled, event.Planned:
@@ -88,10 +87,8 @@ func isOpen(r event.Result) bool {
 	return false
 }
 
-// ends reports whether a result says that the failure is over.
 func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
-// memberOf returns the Service of a record as a member; was is its previous state.
 func memberOf(r event.Record, sequence uint64, was Member) Member {
 	m := Member{
 		Sequence: sequence, Case: r.Case, Cluster: r.Cluster, Service: r.Service, Result: r.Result, Over: ends(r.Result),
@@ -120,7 +117,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	}
 	switch stood := was.Sequence > 0 && !was.Over; {
 	case m.Over && stood:
-		// The subject of the failure is sent together with its outcome.
+		// The finding is sent together with the outcome.
 		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		if len(m.Finding) == 0 {
 			m.Finding = was.Finding
@@ -136,7 +133,7 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 	return m
 }
 
-// short returns a sentence; if it is too long, its beginning in English.
+// short cuts a long sentence to its beginning in English.
 func short(t say.Text, most int) say.Text {
 	return t.Map(func(s string) string { return event.Clip(s, most) })
 }
@@ -146,8 +143,8 @@ type change struct {
 	member Member
 }
 
-// changes returns the members that a record changes, in writing order. have are the members of its Service and class, in all
-// incidents. An older record changes none, and a partly applied one only the rest.
+// changes returns the members that a record changes, in writing order; have are those of its Service and class, in all incidents. An
+// older record changes none, and a partly applied one only the rest.
 func changes(own incident, r event.Record, sequence uint64, have map[incident]Member) []change {
 	if r.Phase != event.Settled || !isOpen(r.Result) && !ends(r.Result) {
 		return nil // a run has begun, or only looks again

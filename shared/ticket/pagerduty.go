@@ -11,15 +11,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// pagerDuty sends events by PagerDuty's Events API v2: 202 accepts one, 400 refuses it as invalid, 429 and 5xx ask for a later
-// retry, and a body has at most 512 KB (PagerDuty developer documentation, "Events API v2 Overview"). The ticket's key is the
-// dedup_key: another trigger changes the open alert, or opens a new one if it was resolved.
+// pagerDuty uses PagerDuty's Events API v2: 202 accepts an event, 400 refuses it as invalid, 429 and 5xx ask for a later retry, and a
+// body has at most 512 KB (PagerDuty developer documentation, "Events API v2 Overview"). The ticket's key is the dedup_key: a trigger
+// changes the open alert, or opens one.
 type pagerDuty struct {
 	endpoint
 	cluster string
 }
 
-// A pagerEvent is an event of the API. Only a trigger has a payload.
 type pagerEvent struct {
 	RoutingKey string        `json:"routing_key"`
 	Action     string        `json:"event_action"`
@@ -38,7 +37,6 @@ type pagerPayload struct {
 	Details   map[string]any `json:"custom_details"`
 }
 
-// severities maps impacts; the default is a warning.
 var severities = map[event.Impact]string{event.NeverUp: "critical", event.Down: "critical", event.Partly: "error"}
 
 func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
@@ -57,7 +55,7 @@ func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
 	case t.Status == Closed:
 		e.Action = "resolve"
 	case t.Was == Open && lead.Result == event.Unsettled && len(lead.By) > 0:
-		// A person has approved the plan, it is being applied, and nothing is asked: the next escalation level need not be paged.
+		// An approved plan is being applied: the next escalation level need not be paged.
 		e.Action = "acknowledge"
 	default:
 		e.Action = "trigger"

@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// The secrets of a chat go to its platform only, whatever address the policy names or stores with them.
 func TestOnlyToThePlatform(t *testing.T) {
 	var came atomic.Int64
 	evil := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came.Add(1) }))
@@ -43,7 +42,6 @@ func TestOnlyToThePlatform(t *testing.T) {
 	}
 }
 
-// Templates are read from the directories of secrets, up to the size limit.
 func TestTemplatePlaces(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	const text = `{{define "text"}}mine{{end}}`

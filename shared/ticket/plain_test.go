@@ -59,8 +59,7 @@ func words(command string) ([]string, error) {
 	return all, nil
 }
 
-// shown returns a text as a chat with Markdown may show it: without backslashes before punctuation, and with HTML character
-// references resolved.
+// shown is a text as a chat with Markdown may show it: no backslashes before punctuation, HTML character references resolved.
 func shown(text string) string {
 	return html.UnescapeString(regexp.MustCompile("\\\\([!-/:-@[-`{-~])").ReplaceAllString(text, "$1"))
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// repeats sends open tickets again until ctx ends, for a sink that would forget them.
 func (o *outlet) repeats(ctx context.Context) {
 	tick := time.NewTicker(o.again / 4)
 	defer tick.Stop()
@@ -24,7 +23,7 @@ func (o *outlet) repeats(ctx context.Context) {
 	}
 }
 
-// repeat sends the open tickets that are due again. If a ticket's failures are over, the record that says so sends it.
+// repeat leaves a ticket whose failures are over to the record that says so.
 func (o *outlet) repeat(ctx context.Context) error {
 	heads, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {

@@ -34,7 +34,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// simulated returns a simulation of Alibaba Cloud's support, and a follower's access to it.
 func simulated(w *world) (*sim.Cloud, func(*Config)) {
 	w.Helper()
 	s := sim.New(w, &sim.World{})
@@ -63,7 +62,6 @@ func TestAlibaba(t *testing.T) {
 		}
 		return all[0]
 	}
-	// An incident that needs no help is not sent.
 	q.put(w.write(w.record(9, "throttling", event.Fixed, cause("slb"))))
 	if n := len(s.Snapshot().Tickets); n != 0 {
 		t.Errorf("a fix made %d tickets", n)
@@ -91,7 +89,7 @@ func TestAlibaba(t *testing.T) {
 	q.empty()
 }
 
-// After a lost answer the existing ticket is found before another is made; a request that never arrived makes one.
+// After a lost answer the existing ticket is found before another is made.
 func TestAlibabaHalfAnswers(t *testing.T) {
 	for name, f := range map[string]sim.Fault{
 		"cut after": {Action: "CreateTicket", CutAfter: true, Count: 1}, "garbage": {Action: "CreateTicket", Garbage: true, Count: 1},
@@ -116,7 +114,7 @@ func TestAlibabaHalfAnswers(t *testing.T) {
 	}
 }
 
-// A ticket of an earlier occurrence has the same key. It is closed, and not mistaken for one whose answer was lost.
+// The old ticket has the same key. It is closed, and not mistaken for one whose answer was lost.
 func TestAlibabaOldTicket(t *testing.T) {
 	w := newWorld(t)
 	s, access := simulated(w)
@@ -181,7 +179,6 @@ func TestEvents(t *testing.T) {
 		}
 		return all.Items[0]
 	}
-	// Each Service has its own Event, despite the common cause.
 	for n := range 3 {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Planned, here, func(r *event.Record) { r.Ask = nil })))
 	}
@@ -199,7 +196,6 @@ func TestEvents(t *testing.T) {
 		!strings.Contains(e.Message, "To have it applied: lbremedy approve 00000000-20260102T150405. What to do: Add a vSwitch.") {
 		t.Errorf("got %+v", e)
 	}
-	// Our own exporter ignores it, as its input shows.
 	var seen []kube.Event
 	if _, err := k.ListEvents(w.ctx, kube.Selection{Namespace: ns, Fields: "involvedObject.kind=Service"},
 		func(e kube.Event) error { seen = append(seen, e); return nil }); err != nil {
@@ -222,7 +218,7 @@ func TestEvents(t *testing.T) {
 	if e := read(1); e.Reason != "LBRemedyFixed" || e.Type != "Normal" || !strings.HasPrefix(e.Message, "It is over: fixed by lbremedy") {
 		t.Errorf("got %+v", e)
 	}
-	// A huge text fits, and a Service whose namespace is gone blocks nothing.
+	// A huge text fits, and a deleted namespace blocks nothing.
 	huge := strings.Repeat("漏", 20000)
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) {
 		r.Finding, r.Ask, r.Error = say.Literal(huge), say.Literal(huge), huge
@@ -238,7 +234,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// An Event without its permission is refused, which the log says.
 func TestEventsDenied(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself
@@ -289,7 +284,7 @@ func TestDingTalk(t *testing.T) {
 		strings.Contains(m.Markdown.Text, "@all") {
 		t.Errorf("got %+v", m)
 	}
-	// The robot sends too fast, is busy, doesn't answer, and accepts: one update in the end.
+	// The robot sends too fast, is busy, doesn't answer, and accepts: one update.
 	began := w.now()
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Asked)))
 	q.pass(time.Hour)
@@ -306,8 +301,7 @@ func TestDingTalk(t *testing.T) {
 	}
 }
 
-// The signature equals DingTalk's own example in several languages: base64 of HMAC-SHA256 over timestamp, line break and secret,
-// with the secret as key.
+// DingTalk's own example: base64 of HMAC-SHA256 over timestamp, line break and secret, with the secret as key.
 func TestDingSign(t *testing.T) {
 	if got, want := chat.DingSign("this is secret", "1577262236757"), "hmPWwU+7lVdm3ZZz0r9tSfx0L4Q26jWOZr9+Gs6EZQM="; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -355,7 +349,7 @@ func TestSlack(t *testing.T) {
 	h := newHook(t)
 	f := w.follower(h.wired, policy.Sink{Name: "slack", Kind: policy.Slack, URLFrom: secret(t, "https://hooks.slack.com/services/T0/B0/s3cr3t")})
 	q := w.queue(f, 0)
-	// Messages can't be changed: an open ticket is repeated after growing pauses.
+	// Messages can't be changed: repetitions have growing pauses.
 	for n := range 200 {
 		q.put(w.write(w.record(n, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = say.Literal("Do <!channel> & that.") })))
 		q.pass(30 * time.Second)
@@ -426,7 +420,6 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// Endpoints refuse other places, unencrypted connections and long answers.
 func TestEndpoints(t *testing.T) {
 	h := newHook(t)
 	d := func(change func(*policy.Sink)) endpoint {
@@ -511,7 +504,7 @@ func TestTemplates(t *testing.T) {
 	if _, err := New(Config{Stream: w.s, Cluster: "c1", Sinks: []policy.Sink{missing}, Secrets: []string{dir}}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a template that isn't there: got %v", err)
 	}
-	// One that fails only later is replaced for that ticket, which is logged.
+	// A template that fails only later is replaced for that ticket, which is logged.
 	s := h.sink("ops")
 	s.Template = file(`{{define "text"}}Mine: {{(index .Services 0).Service.Name}} {{slice .Cause 0 4}}{{end}}`)
 	f := w.follower(func(c *Config) { c.Secrets = []string{dir} }, s)
@@ -529,7 +522,6 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// Huge texts are cut, but the required parts of a ticket remain.
 func TestHugeTexts(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -556,7 +548,6 @@ func TestHugeTexts(t *testing.T) {
 	q.empty()
 }
 
-// A ticket about a node mentions no Service.
 func TestTextOfNode(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)
@@ -570,7 +561,6 @@ func TestTextOfNode(t *testing.T) {
 	}
 }
 
-// Complete texts of tickets.
 func TestText(t *testing.T) {
 	w := newWorld(t)
 	h := newHook(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A template defines "title", one line, and "text", over Facts. An operator's file may define either or both.
+// A template defines "title", one line, and "text", over Facts; an operator's file either or both.
 var (
 	//go:embed templates/ticket.tmpl
 	ticketTemplate string
@@ -36,7 +36,6 @@ type texts struct {
 	language *say.Language
 }
 
-// builtin returns the built-in template for a kind of sink.
 func builtin(kind string) string {
 	switch kind {
 	case policy.Event:
@@ -47,11 +46,9 @@ func builtin(kind string) string {
 	return ticketTemplate
 }
 
-// templateText is the largest output of a template before it is cut.
 const templateText = 1 << 20
 
-// loadTexts returns the texts of a sink, after trying the operator's template on an open ticket, a reopened one and a closed one.
-// The template is below one of dirs.
+// loadTexts tries the operator's template, which is below one of dirs, on an open ticket, a reopened one and a closed one.
 func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, error) {
 	built, err := template.New(s.Kind).Funcs(functions(language)).Option("missingkey=error").Parse(builtin(s.Kind))
 	if err != nil {
@@ -90,8 +87,7 @@ func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, er
 	return t, nil
 }
 
-// CheckTexts returns what is wrong with the templates of the sinks, one sentence each with the sink's name, or nil. It tries each
-// as New does with these directories of secrets, and notifies nobody.
+// CheckTexts returns what is wrong with the sinks' templates, one sentence each, as New would. It notifies nobody.
 func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	var errs []error
 	for _, s := range sinks {
@@ -102,10 +98,9 @@ func CheckTexts(sinks []policy.Sink, dirs []string) error {
 	return errors.Join(errs...)
 }
 
-// callsTemplate matches a call of another template in a parsed one.
 var callsTemplate = regex.New(`\{\{template ("[^"]+")`)
 
-// loops returns an error if a template calls itself, directly or through others. Go would stop it only after 100,000 calls and minutes.
+// loops returns an error if a template calls itself, even through others. Go would stop it only after 100,000 calls and minutes.
 func loops(t *template.Template) error {
 	calls := map[string][]string{}
 	for _, one := range t.Templates() {
@@ -129,7 +124,7 @@ func loops(t *template.Template) error {
 	return errors.Join(follow("title", nil), follow("text", nil))
 }
 
-// write returns title and text of a ticket. If it returns an error, they are the built-in ones.
+// write returns title and text; beside an error, the built-in ones.
 func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 	title, text, err = fill(t.own, f)
 	if err != nil && t.replaced {
@@ -151,7 +146,7 @@ func fill(t *template.Template, f Facts) (title, text string, err error) {
 	return title, text, nil
 }
 
-// execute runs a template. The size limit stops an endless one.
+// execute ends an endless template by its size limit.
 func execute(t *template.Template, name string, f Facts) (string, error) {
 	b := bounded{remaining: templateText}
 	if err := t.ExecuteTemplate(&b, name, f); err != nil {
@@ -165,7 +160,6 @@ type bounded struct {
 	remaining int
 }
 
-// Write stores what fits, and fails beyond.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.remaining -= len(p); b.remaining < 0 {
 		return 0, fmt.Errorf("the text is larger than %d KiB", templateText>>10)
@@ -173,7 +167,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are the functions for templates besides Go's. Their output is in the language.
 func functions(l *say.Language) template.FuncMap {
 	return template.FuncMap{
 		"join":   join,
@@ -189,7 +182,6 @@ func functions(l *say.Language) template.FuncMap {
 	}
 }
 
-// join returns the entries of a list, such as the clusters or the steps, with sep between them.
 func join(sep string, list any) (string, error) {
 	switch list := list.(type) {
 	case []string:
@@ -204,7 +196,6 @@ func join(sep string, list any) (string, error) {
 	return "", errors.New("join takes a list of texts")
 }
 
-// count returns how many objects of a kind a ticket is about.
 func count(n int, one string) say.Text {
 	all := map[string]say.Text{
 		"Service": say.Count(n, "Service"), "load balancer": say.Count(n, "load balancer"), "network": say.Count(n, "network"),
@@ -219,7 +210,6 @@ func count(n int, one string) say.Text {
 	return say.Literal(fmt.Sprintf("%d %ss", n, one))
 }
 
-// results describe the state of a Service.
 var results = map[event.Result]say.Text{
 	event.Asked:      say.F("it needs a person"),
 	event.Failed:     say.F("lbremedy could not find out or could not write"),
@@ -237,13 +227,11 @@ var results = map[event.Result]say.Text{
 	Muted:            say.F("a label says that nobody is to be asked"),
 }
 
-// questions describe what a person is asked.
 var questions = map[event.Status]say.Text{
 	event.NeedsApproval: say.F("needs approval of its plan"),
 	event.NeedsAction:   say.F("needs action by a person"),
 }
 
-// samples are tickets for trying a template.
 func samples() []Facts {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := Member{

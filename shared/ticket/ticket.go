@@ -1,48 +1,33 @@
 // Package ticket notifies people: it makes one ticket for all Services that fail for one cause, in each place that the policy file
 // names, and ends it when the failures are over. Begin with [New] and [Follower.Run].
 //
-// Functions only write records. Tickets are a projection of the audit: a [Follower] reads the stream CASES with a durable consumer
-// for each sink. A sink that is down delays only itself, loses nothing and blocks nobody. Nobody owns a ticket: any number of
-// workers share the consumers. The head key prevents duplicate tickets: it is written by compare-and-set before each notification,
-// with a lease, and after it, with how far the sink has been notified.
+// Tickets are a projection of the audit: a [Follower] reads the stream CASES with a durable consumer for each sink. A sink that is
+// down delays only itself, and loses nothing. Any number of workers share the consumers. All state is in two kinds of keys, which
+// survive a crash at any point:
 //
-// # Keys
-//
-// All state is in two kinds of keys, which survive a crash at any point.
-//
-//   - incident.<scope>.<class>.<hash of the cause>.<uid> is a [Member]: the state of one Service, by the newest record of
-//     its class. It holds the record's sequence: duplicates and older records change nothing. All sinks share the members.
-//   - ticket.<sink>.<scope>.<class>.<hash of the cause> is a [Head]: what one sink has been notified of the incident, and
-//     up to which revision of the bucket. For a sink with a ticket for each Service, such as Events, the UID follows.
+//   - incident.<scope>.<class>.<hash of the cause>.<uid> is a [Member]: the state of one Service, by the newest record of its
+//     class. It holds the record's sequence: duplicates and older records change nothing. All sinks share the members.
+//   - ticket.<sink>.<scope>.<class>.<hash of the cause> is a [Head]: what one sink has been notified of, up to which revision of
+//     the bucket. For a sink with a ticket for each Service, such as Events, the UID follows. It is written by compare-and-set,
+//     with a lease, before each notification and after it, which prevents duplicate tickets.
 //
 // A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a later
 // message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which bundles a
-// thousand Services of one cause into few notifications; after a growing pause if the sink doesn't answer; and after an hour if it refuses,
-// for instance because of a wrong token. No other record may ever come, since an unchanged failure leaves none.
+// thousand Services of one cause; after a growing pause if the sink doesn't answer; and after an hour if it refuses, for instance
+// because of a wrong token. An unchanged failure leaves no further record.
 //
-// # Scope
+// An incident is a class and a cause within the class's scope. Clusters that share a NATS have separate incidents and tickets, even
+// for an account: each has its own sinks, and its account may be another. A doctor's check makes one incident for the cluster. Scope
+// Service covers the Services of a cluster that share a cause, such as one full vSwitch; without a cause, one Service.
 //
-// An incident is a class and a cause within the scope of the class: the account or the cluster. Clusters that share a NATS have separate
-// incidents and tickets, even for an account: each has its own sinks, and its account may be another. A check of the doctor makes one
-// incident for the cluster, whatever its findings are about: Services, load balancers, the cluster itself. A class of scope Service covers
-// the Services of a cluster that share a cause, such as one full vSwitch, and without a cause the one Service.
+// A notification is repeated if its answer or its note in the head was lost. Alibaba Cloud's support is first searched for the ticket,
+// an Event replaces itself, a webhook gets the same webhook-id, and Alertmanager and PagerDuty identify an alert by its key; a chat
+// shows the message twice. Alertmanager forgets alerts: open tickets are sent again (repeat.go).
 //
-// # Duplicates
-//
-// A notification that reached the sink is repeated if its answer or its note in the head was lost. Alibaba Cloud's support is
-// first searched for the ticket, an Event replaces itself, and a webhook gets the same webhook-id. A chat shows the message twice.
-// Alertmanager and PagerDuty identify an alert by its key.
-//
-// Alertmanager forgets alerts that are not repeated: open tickets are sent there again (repeat.go).
-//
-// # Answers
-//
-// At a sink that is an app, people answer with buttons, see [Config.People]. A click only creates an Approval, which package
-// approval processes like any other. A card carries the question that it shows, and the head the results of the clicks: any
-// follower can answer them.
-//
-// Muting an incident at a sink stops new messages about it there for a day, while the present message stays up to date. Something
-// worse is sent anyway: another failing Service or a worse impact. The end of the incident ends the mute.
+// At a sink that is an app, people answer with buttons, see [Config.People]. A click only creates an Approval, which package approval
+// processes like any other. A card carries its question, and the head the results of the clicks: any follower can answer them. Muting
+// an incident there stops new messages for a day, while the present one stays up to date. Another failing Service or a worse impact is
+// sent anyway, and the incident's end ends the mute.
 package ticket
 
 import (
@@ -57,53 +42,49 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Sink is one place where people are notified. Its methods are called for one ticket at a time. An error that is ErrRefused is
-// not worth a prompt retry.
+// A Sink is one place where people are notified. Its methods are called for one ticket at a time. An ErrRefused is not worth a prompt retry.
 type Sink interface {
-	// Open opens a new ticket, which may be over already, and returns the ID assigned by the sink; it may be empty. If an earlier
-	// Open may have got through, the ticket says Tried, and a sink that can find that ticket returns it.
+	// Open opens a new ticket, which may be over already, and returns the sink's ID, if any. If an earlier Open may have got through,
+	// the ticket says Tried, and a sink that can find that ticket returns it.
 	Open(context.Context, Ticket) (id string, err error)
-	// Update sends the present state of an open ticket, its end, or that a closed one is open again.
+	// Update sends an open ticket's state, its end, or that it is open again.
 	Update(context.Context, Ticket) error
 }
 
-// A sender is a sink whose messages can't be changed: it sends a new one each time.
+// A sender's messages can't be changed: it sends a new one each time.
 type sender struct {
 	by interface {
 		send(context.Context, Ticket) error
 	}
 }
 
-// Open sends a message.
 func (s sender) Open(ctx context.Context, t Ticket) (string, error) { return "", s.by.send(ctx, t) }
 
-// Update sends a message.
 func (s sender) Update(ctx context.Context, t Ticket) error { return s.by.send(ctx, t) }
 
-// ErrRefused says that a sink refuses this until a person changes something: the request is invalid or not permitted.
+// ErrRefused says that a request is invalid or not permitted: a person must change something.
 var ErrRefused = errors.New("refused")
 
-// A partlyError is the error of a sink that accepted a notification for some recipients only. It counts as notified.
+// A partlyError means that only some recipients were accepted. It counts as notified.
 type partlyError struct{ error }
 
 // A Status is the status of a ticket.
 type Status string
 
-// Statuses.
 const (
 	None   Status = ""       // unknown to the sink
 	Open   Status = "open"   // a failure is open
 	Closed Status = "closed" // all failures are over
 )
 
-// A Ticket is what a sink is sent. All its texts are redacted and cut.
+// A Ticket is what a sink is sent, redacted and cut.
 type Ticket struct {
 	Key      string // identifies the ticket at the sink and never changes: "lbr-" and 16 hex digits
 	Message  string // identifies the content: retries have the same
 	ID       string // assigned by the sink
 	Tried    bool   // an earlier Open may have got through
 	Was      Status // status last sent to the sink
-	Status   Status // present status
+	Status   Status
 	Number   int    // notifications before this one
 	Incident string // scope, class and hash of the cause, separated by dots
 	Title    string // one line
@@ -143,7 +124,7 @@ type Facts struct {
 // All returns how many Services the ticket is about.
 func (f Facts) All() int { return f.Failing + f.Over }
 
-// ByDoctor reports whether the doctor found it: there is then no message of a controller.
+// ByDoctor reports whether the doctor found it, without a controller's message.
 func (f Facts) ByDoctor() bool { return strings.HasPrefix(f.Class, event.DoctorPrefix) }
 
 // Approve reports whether the lead's plan waits for approval.
@@ -151,10 +132,8 @@ func (f Facts) Approve() bool {
 	return f.Lead.Status() == event.NeedsApproval
 }
 
-// An incident identifies the subject of one ticket: scope, class and hash of the cause.
 type incident struct{ scope, class, cause string }
 
-// String returns the parts separated by dots.
 func (i incident) String() string { return i.scope + "." + i.class + "." + i.cause }
 
 func (i incident) member(uid string) string { return memberRoot + i.String() + "." + uid }
@@ -167,7 +146,6 @@ const (
 	closeRoot  = "closed."
 )
 
-// parseIncident is the inverse of incident.String.
 func parseIncident(s string) (incident, bool) {
 	p := strings.Split(s, ".")
 	if len(p) != 3 || p[0] == "" || p[1] == "" || p[2] == "" || strings.ContainsAny(s, "*>") {
@@ -176,13 +154,12 @@ func parseIncident(s string) (incident, bool) {
 	return incident{p[0], p[1], p[2]}, true
 }
 
-// hash returns a cause's name in keys.
 func hash(cause string) string {
 	sum := sha256.Sum256([]byte(cause))
 	return hex.EncodeToString(sum[:8])
 }
 
-// incidentOf returns the incident of a record. A class of scope Service covers the Services of the cluster that share the cause.
+// incidentOf joins the Services of the cluster that share a cause, for a class of scope Service.
 func incidentOf(scope remedy.Scope, r event.Record) incident {
 	i := incident{class: r.Class, cause: hash(r.Cause)}
 	switch {
@@ -196,10 +173,9 @@ func incidentOf(scope remedy.Scope, r event.Record) incident {
 	return i
 }
 
-// IncidentOf returns the name of a record's incident in the commands on tickets.
+// IncidentOf returns the name of a record's incident in commands on tickets.
 func IncidentOf(scope remedy.Scope, r event.Record) string { return incidentOf(scope, r).String() }
 
-// ticketKey returns the name of an incident's ticket at a sink.
 func ticketKey(sink string, i incident, uid string) string {
 	return "lbr-" + hash(sink+" "+i.String()+" "+uid)
 }

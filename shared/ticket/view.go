@@ -16,13 +16,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A view is an incident as one sink sees it: the members that it is notified of.
 type view struct {
 	open, over []Member // sorted
 	revision   uint64   // the highest of all members, including those that the sink isn't notified of
 }
 
-// wants reports whether the sink is notified of a member whose failure is or was open with this result.
 func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 	m.Result = result
@@ -31,8 +29,8 @@ func wants(s policy.Sink, class string, m Member, result event.Result) bool {
 		remedy.Among(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
 }
 
-// view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only for the
-// ticket that mentioned them: not if they ended before it was last closed, and not before since, when the sink didn't exist.
+// view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only if they ended
+// after the ticket was last closed, and after since, when the sink was added.
 func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
 	err := o.each(ctx, members, func(_ incident, m Member) {
@@ -58,7 +56,6 @@ func (v view) sort() {
 	}
 }
 
-// status returns the ticket's status by the view; None: nothing to send.
 func (v view) status(was Status) Status {
 	switch {
 	case len(v.open) > 0:
@@ -69,7 +66,7 @@ func (v view) status(was Status) Status {
 	return None
 }
 
-// print returns a fingerprint of what a person would call a change: which Services fail and how, but not when they were seen again.
+// print is a fingerprint of which Services fail and how, but not when they were seen again.
 func (v view) print() string {
 	h := sha256.New()
 	for i, list := range [][]Member{v.open, v.over} {
@@ -83,10 +80,8 @@ func (v view) print() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// listed is how many Services a ticket names.
 const listed = 20
 
-// facts returns the facts of the view. h is the sink's head.
 func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
 	f := Facts{
 		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,
@@ -123,7 +118,7 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	f.More = len(all) - len(f.Services)
 	if len(all) > 0 {
 		f.Lead = lead(all)
-		// A question that people saw stays until it is answered, whatever else is asked meanwhile.
+		// A question that people saw stays until it is answered.
 		asked, _ := readQuestion(h.Shown.Question)
 		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.uid && questionOf(m).digest != "" }); n >= 0 {
 			f.Lead = all[n]
@@ -154,12 +149,10 @@ func lead(all []Member) Member {
 	return slices.MaxFunc(all, func(a, b Member) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
-// worse reports whether users notice a more than b.
 func worse(a, b event.Impact) bool {
 	return slices.Index(event.Impacts, a) > slices.Index(event.Impacts, b)
 }
 
-// in returns the facts with their texts in a language.
 func (f Facts) in(l *say.Language) Facts {
 	f.Title, f.Lead = l.Format(f.Title), f.Lead.In(l)
 	f.Services = slices.Clone(f.Services)

@@ -29,16 +29,13 @@ type Notice struct {
 }
 
 // webhook posts signed CloudEvents in structured mode. The signature is that of Standard Webhooks 1.0, symmetric
-// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id,
-// by which the receiver recognizes it.
+// (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id.
 type webhook struct{ endpoint }
 
-// Open posts that a ticket was opened. The ticket's ID is its key.
 func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
 	return t.Key, w.send(ctx, t, TypeOpened)
 }
 
-// Update posts its present state, or its end.
 func (w *webhook) Update(ctx context.Context, t Ticket) error {
 	switch {
 	case t.Status == Closed:

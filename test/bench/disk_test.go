@@ -183,7 +183,7 @@ func (r *rig) stored(b *testing.B) {
 	if text := os.Getenv("LBREMEDY_BENCH_FAILURES"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			b.Fatalf("LBREMEDY_BENCH_FAILURES: %q is no number of failures", text)
+			b.Fatalf("LBREMEDY_BENCH_FAILURES: %q is not a number of failures", text)
 		}
 	}
 	const each = 100 // in one namespace

@@ -38,7 +38,7 @@ func scaled(b *testing.B, usual int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 10 {
-		b.Fatalf("LBREMEDY_BENCH_SCALE: %q is no number of Services from 10 on", text)
+		b.Fatalf("LBREMEDY_BENCH_SCALE: %q is not a number of Services from 10 on", text)
 	}
 	return n
 }

@@ -22,7 +22,7 @@ func lasts(b *testing.B, variable string, usual time.Duration) time.Duration {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second {
-		b.Fatalf("%s: %q is no duration from 1s on", variable, text)
+		b.Fatalf("%s: %q is not a duration from 1s on", variable, text)
 	}
 	return d
 }

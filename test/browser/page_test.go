@@ -85,7 +85,7 @@ const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;
 	const sentence = /(?<![\w\/.:=-])[a-z'’]+[,;:]? [a-z'’]+[,;:.]? [a-z'’]+(?![\w\/:=-])/i, phrase = /^[a-z'’]+( [a-z'’]+)+[.:]?$/i;
-	const words = "absent|breaker|budget|case|class|failed|finding|fixed|foreign|high|low|medium|needs-action|needs-approval|nothing|planned|plan|" +
+	const words = "absent|breaker|budget|case|class|failed|finding|fixed|ignored|high|low|medium|needs-action|needs-approval|nothing|planned|plan|" +
 		"recovered|rejected|steps?|superseded|synced|undone|undo|unknown|unsettled|waiting|writing";
 	const ours = new RegExp("(?<![\\w/.:=-])(" + words + ")(?![\\w/:=-])");
 	const spaced = /[\p{Script=Han}，。；：！？] +\p{Script=Han}/u, behind = /[，。；：！？] +\p{Script=Han}/u;

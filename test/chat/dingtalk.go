@@ -246,7 +246,7 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 		}
 		var a DingAck
 		if err := json.Unmarshal(data, &a); err != nil {
-			d.Errorf("an answer that is no JSON: %s", data)
+			d.Errorf("an answer that is not JSON: %s", data)
 			continue
 		}
 		c.mu.Lock()

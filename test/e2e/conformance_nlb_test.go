@@ -297,7 +297,7 @@ func nlbUnheard() []scenario {
 			zoned("protocol-port", "tcpssl")),
 		says("unknown protocol", listener+"port protocol format must be either [TCP|UDP|TCPSSL], protocol not supported with [http]\n",
 			zoned("protocol-port", "http:80")),
-		says("timeout that is no number", listener+`parse IdleTimeout error: strconv.Atoi: parsing "x": invalid syntax`, zoned("idle-timeout", "x")),
+		says("timeout that is not a number", listener+`parse IdleTimeout error: strconv.Atoi: parsing "x": invalid syntax`, zoned("idle-timeout", "x")),
 		says("connections that are no number", listener+`parse Mss error: strconv.Atoi: parsing "x": invalid syntax`, zoned("cps", "x")),
 		says("range of ports for nodes", listener+"listener port range can only be used for eni backend type service", zoned("listener-port-range", "1000-2000:80")),
 		says("range of ports without a port", listener+"listener port range must be like 1000-2000:80 with colon separated. got [1000-2000]",
@@ -309,7 +309,7 @@ func nlbUnheard() []scenario {
 		says("group that is not there", port+"cannot find server group id sgp-nope for nlb nlb-1", network("id", "nlb-1", "vgroup-port", "sgp-nope:80")),
 		says("group of a controller", port+"cannot reuse a ccm created server group sgp-own for nlb nlb-1", network("id", "nlb-1", "vgroup-port", "sgp-own:80")),
 		says("weight beyond 100", port+"weight must be integer in range [0, 100], got [101]", network("id", "nlb-1", "vgroup-port", "sgp-1:80", "weight", "101")),
-		says("default weight that is no number", groups+`default weight parse error: [strconv.Atoi: parsing "x": invalid syntax]`, zoned("default-weight", "x")),
+		says("default weight that is not a number", groups+`default weight parse error: [strconv.Atoi: parsing "x": invalid syntax]`, zoned("default-weight", "x")),
 		says("unknown type of group", groups+"unsupport server ServerGroupType []", zoned("server-group-type", "other")),
 	}
 }

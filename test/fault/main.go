@@ -52,7 +52,7 @@ func number(env func(string) string, name string, otherwise uint64) (uint64, err
 	}
 	n, err := strconv.ParseUint(env(name), 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %q is no number", name, env(name))
+		return 0, fmt.Errorf("%s: %q is not a number", name, env(name))
 	}
 	return n, nil
 }

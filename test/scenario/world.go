@@ -173,7 +173,7 @@ func (w *world) claim(t *testing.T) {
 		var key string
 		var n int
 		if _, err := fmt.Sscan(line, &key, &n); err != nil {
-			t.Fatalf("section claims: %q is no key and number: %v", line, err)
+			t.Fatalf("section claims: %q is not a key and number: %v", line, err)
 		}
 		for i := range n {
 			if ok, err := control.Claim(t.Context(), w.env.Stream, false, key, n, fmt.Sprintf("other-%d", i), time.Hour); err != nil || !ok {

@@ -38,7 +38,7 @@ func readAsked(r *http.Request) (asked, error) {
 	if last := q.Get("last"); last != "" {
 		n, err := strconv.Atoi(last)
 		if err != nil || n < 0 {
-			return want, fmt.Errorf("%w: last=%s is no number of calls", errBad, last)
+			return want, fmt.Errorf("%w: last=%s is not a number of calls", errBad, last)
 		}
 		want.last = n
 	}

@@ -20,7 +20,7 @@ func toXML(root string, answer []byte) []byte {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		panic("sim: an answer that is no JSON: " + err.Error())
+		panic("sim: an answer that is not JSON: " + err.Error())
 	}
 	var b strings.Builder
 	b.WriteString(xmlHead)

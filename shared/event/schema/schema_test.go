@@ -65,7 +65,6 @@ func compiled(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
-// validate checks the JSON of a value, changed by the function.
 func validate(t *testing.T, s *jsonschema.Schema, data []byte, change func(map[string]any)) error {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
@@ -82,7 +81,6 @@ var at = time.Date(2026, 11, 20, 8, 9, 10, 11, time.UTC)
 
 var service = event.Service{Namespace: "shop", Name: "web", UID: "b32ada40-f984-4606-a1e9-9e67a58ba421"}
 
-// named checks that an event names the schema of its data.
 func named(t *testing.T, e cloudevents.Event, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -175,7 +173,6 @@ func TestRecordValidates(t *testing.T) {
 	}
 }
 
-// Each schema describes its purpose.
 func TestDescribed(t *testing.T) {
 	for _, name := range []string{Failed, Record} {
 		data, err := os.ReadFile(name)

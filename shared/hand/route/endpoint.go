@@ -20,11 +20,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// idleConnections is how many connections to one function are kept for later calls.
+// idleConnections is how many connections to one function are kept.
 const idleConnections = 32
 
-// An Endpoint is the address at which the function of one class takes calls. It has separate connections: a slow function blocks only
-// its own class.
+// An Endpoint is where the function of one class takes calls. It has its own connections: a slow function blocks only its class.
 type Endpoint struct {
 	target
 	keys cloud.Credentials
@@ -45,8 +44,7 @@ func (e *Endpoint) Function() (name, region string) { return e.name, e.region }
 // Alibaba reports whether the function is one of Function Compute.
 func (e *Endpoint) Alibaba() bool { return e.api || e.sign }
 
-// trusting returns a client that trusts the present root certificates, since mounted ones change in place. While they can't be read,
-// it trusts those read last.
+// trusting returns a client that trusts the present root certificates: mounted ones change in place. If they can't be read, it trusts those read last.
 func (e *Endpoint) trusting() *http.Client {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +52,7 @@ func (e *Endpoint) trusting() *http.Client {
 	return e.client
 }
 
-// renew makes the client unless it already trusts the certificates of the file. The caller holds the lock.
+// renew makes the client unless it trusts the file's certificates already. The caller holds the lock.
 func (e *Endpoint) renew() error {
 	var text []byte
 	if e.ca != "" {
@@ -88,14 +86,13 @@ func (e *Endpoint) renew() error {
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true, // a small answer must not become a large one here
 		},
-		// A redirect would send the call to an address that nobody has chosen.
+		// A redirect leads to an address that nobody has chosen.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return nil
 }
 
-// Send posts a call and returns the body of the answer, as hand.Remote requires. For a call that could not be sent the error is a
-// hand.ErrUnavailable; if it may have arrived, the error is a hand.ErrUnsure.
+// Send posts a call, as hand.Remote requires, and returns the answer's body. hand.ErrUnavailable: not sent; hand.ErrUnsure: it may have arrived.
 func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(call))
 	if err != nil {
@@ -135,8 +132,7 @@ func (e *Endpoint) Send(ctx context.Context, call []byte) ([]byte, error) {
 	return body, nil
 }
 
-// answered returns the kind of an answer that is not the function's. A refused request has not reached the function; after other
-// answers that is unknown.
+// answered returns the kind of an answer that is not the function's: whether it shows that the request has not reached the function.
 func answered(status int, body []byte) error {
 	const clientClosed = 499 // of nginx: the client has gone, and the request may go on
 	if status < 300 && !refused(body) || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed {
@@ -161,7 +157,6 @@ func (e *Endpoint) signRequest(ctx context.Context, r *http.Request, body []byte
 	return nil
 }
 
-// refusedByTLS reports whether a connection was not made because of the certificate.
 func refusedByTLS(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -169,7 +164,6 @@ func refusedByTLS(err error) bool {
 	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid)
 }
 
-// why returns why no answer came, with the address and without the rest of the URL.
 func why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "no answer came in time"
@@ -180,5 +174,4 @@ func why(ctx context.Context, err error) string {
 	return event.Redact(err.Error())
 }
 
-// line returns an answer that is not the function's as one line.
 func line(text string) string { return event.Line(text[:min(len(text), 4<<10)], 500) }

@@ -49,7 +49,6 @@ func endpoint(t *testing.T, keys cloud.Credentials, route string, args ...any) *
 	return e
 }
 
-// serve starts a server that discards its log of broken connections.
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	return started(t, h, (*httptest.Server).Start)
@@ -74,8 +73,7 @@ func answers(status int, body string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// Send returns every answer in JSON, since the engine reads its hands' answers whatever the status is. For any other answer, the kind
-// says whether the call may have arrived.
+// Send returns every answer in JSON, whatever its status. For any other answer, the kind says whether the call may have arrived.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	const secret = "https://slb.aliyuncs.com/?AccessKeyId=LTAI4FakeFakeFake1234&Signature=c2VjcmV0c2VjcmV0c2Vj%3D"
@@ -136,7 +134,6 @@ func TestSend(t *testing.T) {
 	})
 }
 
-// The function gets the call unchanged, with the headers of the route.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	came := make(chan *http.Request, 1)
@@ -157,7 +154,6 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A call that cannot be sent is an ErrUnavailable.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -172,7 +168,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// If no answer comes in time, the call may have arrived.
 func TestNoAnswerInTime(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -204,7 +199,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// A call is sent once, even on a reused connection that ends: net/http would repeat some requests.
+// net/http would repeat some requests when a reused connection ends.
 func TestSentOnce(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -247,7 +242,6 @@ func TestSentOnce(t *testing.T) {
 	}
 }
 
-// A server without the right certificate gets no call.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	var came atomic.Int64
@@ -270,7 +264,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The root certificates change in place, as mounted ones do. While the file is unusable, the last ones apply.
+// Mounted certificates change in place. While the file is unusable, the last ones apply.
 func TestTLSWithNewRoots(t *testing.T) {
 	t.Parallel()
 	var shown atomic.Pointer[tls.Certificate]
@@ -314,7 +308,6 @@ func TestTLSWithNewRoots(t *testing.T) {
 	}
 }
 
-// selfSigned returns a certificate of a local server, and its clients' root certificates as text.
 func selfSigned(t *testing.T) (tls.Certificate, []byte) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -331,8 +324,7 @@ func selfSigned(t *testing.T) (tls.Certificate, []byte) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Functions of Function Compute are called by the API, and by a trigger that requires a signature. The gateway checks each signature
-// independently.
+// Functions of Function Compute are called by the API, and by a trigger that requires a signature. The gateway checks signatures independently.
 func TestFunctionCompute(t *testing.T) {
 	t.Parallel()
 	key := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t", Token: "t0ken"}

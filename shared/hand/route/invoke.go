@@ -1,8 +1,8 @@
-// Function Compute 3.0 is invoked by a function's HTTP trigger that requires a signature, and by its API InvokeFunction.
+// Function Compute 3.0 is invoked by an HTTP trigger that requires a signature, and by its API InvokeFunction.
 //
-// Signatures are made by the core of Alibaba's maintained clients, darabonba-openapi, which no other package imports. The caller sends
-// the request itself, as Alibaba describes for HTTP triggers. The generated client fc-20230330 would only add the path and four
-// headers to that core: it has no context, reads answers without a limit, and may send a request twice.
+// The core of Alibaba's maintained clients, darabonba-openapi, makes the signatures; only this package imports it. The caller sends
+// the request itself, as Alibaba describes for HTTP triggers. The generated client fc-20230330 would add only the path and four
+// headers: it has no context, reads answers without a limit, and may send a request twice.
 
 package route
 
@@ -27,9 +27,8 @@ const (
 	version = "2023-03-30" // of the API
 )
 
-// address returns the URL of the function's InvokeFunction.
-//
-// https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
+// address returns the URL of InvokeFunction
+// (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction).
 func (i Invoke) address() string {
 	endpoint := i.Endpoint
 	if endpoint == "" {
@@ -46,7 +45,6 @@ func (i Invoke) address() string {
 	return endpoint + "/" + version + "/functions/" + url.PathEscape(i.Function) + "/invocations" + query
 }
 
-// signAPI signs a synchronous request to InvokeFunction with this body.
 func signAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sum := sha256.Sum256(body)
 	hash := hex.EncodeToString(sum[:])
@@ -59,12 +57,10 @@ func signAPI(r *http.Request, body []byte, k cloud.Key, now time.Time) {
 	sign(r, k, now, hash)
 }
 
-// signTrigger signs a request to an HTTP trigger. Its signature does not cover the body.
-//
-// https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
+// signTrigger signs a request to an HTTP trigger, without its body
+// (https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers).
 func signTrigger(r *http.Request, k cloud.Key, now time.Time) { sign(r, k, now, "") }
 
-// sign sets the headers of all signed requests. payload is the signature's statement of the body.
 func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	r.Header.Set("x-acs-date", now.UTC().Format("2006-01-02T15:04:05Z"))
 	if k.Token != "" {
@@ -83,14 +79,13 @@ func sign(r *http.Request, k cloud.Key, now time.Time, payload string) {
 	for name, values := range r.URL.Query() {
 		query[name] = dara.String(values[0])
 	}
-	// Alibaba's examples escape this character of the path, which net/url does not.
+	// Alibaba's examples escape this character of the path; net/url does not.
 	path := strings.ReplaceAll(r.URL.EscapedPath(), "$", "%24")
 	request := &dara.Request{Method: dara.String(r.Method), Pathname: dara.String(path), Headers: headers, Query: query}
 	r.Header.Set("Authorization", *openapiutil.GetAuthorization(request, dara.String(scheme), dara.String(payload), dara.String(k.ID), dara.String(k.Secret)))
 }
 
-// faultOf returns the error of a function invoked by the API, if a header of the answer marks it as failed: Function Compute answers
-// with 200 all the same.
+// faultOf returns the error of a function invoked by the API. A header marks it: the status is 200 all the same.
 func faultOf(h http.Header, body []byte) (text string, ok bool) {
 	if h.Get("X-Fc-Error-Type") == "" {
 		return "", false
@@ -102,7 +97,7 @@ func faultOf(h http.Header, body []byte) (text string, ok bool) {
 	return f.ErrorMessage, true
 }
 
-// refused reports whether an answer is Function Compute's own and not the function's: it then names the refused request.
+// refused reports whether an answer is Function Compute's own: it names the refused request.
 func refused(body []byte) bool {
 	var f struct {
 		Code      string

@@ -27,8 +27,6 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// The gateway, which checks independently, accepts signed requests, and refuses those that were changed later or signed with another
-// key or time.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	good, temporary := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}, cloud.Key{ID: "STS.Test", Secret: "s3cr3t2", Token: "tok/en+="}
@@ -106,7 +104,6 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A request that was accepted is not accepted again.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	k := cloud.Key{ID: "LTAI4TestTestTest", Secret: "s3cr3t"}
@@ -132,7 +129,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// The signature of a fixed request, computed with another language's library from Alibaba's description of version 3.
+// The signature was computed with another language's library from Alibaba's description of version 3.
 func TestVector(t *testing.T) {
 	t.Parallel()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://f-abc.cn-hangzhou.fcapp.run/hello?foo=bar", nil)

@@ -1,5 +1,5 @@
-// Package route locates the functions of remote hands and posts calls to them: over HTTP, or by Function Compute's API InvokeFunction.
-// The routes file names them; a class without a route is handled in the engine's own process. Begin with [Load].
+// Package route locates the functions of remote hands by the routes file, and posts calls to them: over HTTP, or by Function Compute's
+// API InvokeFunction. A class without a route is handled in the engine's process. Begin with [Load].
 package route
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// SchemaFile is the path of the routes file's JSON Schema, from the root of the module.
+// SchemaFile is the path of the routes file's JSON Schema in the module.
 const SchemaFile = "shared/event/schema/routes.v1.json"
 
 // A File is the routes file, in YAML or JSON. Unknown fields and classes are errors. In a URL, a header or a function's name, {class}
@@ -46,7 +46,7 @@ type Invoke struct {
 	Endpoint  string `json:"endpoint,omitempty"`  // instead of the account's, such as https://fc.example; for tests and proxies
 }
 
-// Load reads the routes file at path for a cluster. It returns the endpoint of each class with a route.
+// Load returns the endpoint of each class with a route, from the routes file at path for a cluster.
 func Load(path, cluster string, classes []string, keys cloud.Credentials) (map[string]*Endpoint, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -65,7 +65,6 @@ func Load(path, cluster string, classes []string, keys cloud.Credentials) (map[s
 	return all, nil
 }
 
-// A target is a route of one class in one cluster, checked and complete.
 type target struct {
 	url     string
 	api     bool // url is that of Function Compute's API
@@ -76,8 +75,7 @@ type target struct {
 	region  string // of a function of Function Compute; empty: unknown
 }
 
-// Parse reads routes for a cluster, by class. Its error lists all mistakes, each with line and field. It opens no file that the routes
-// name.
+// Parse reads routes for a cluster, by class, and opens no file that they name. Its error lists all mistakes with line and field.
 func Parse(text []byte, cluster string, classes []string) (map[string]target, error) {
 	var f File
 	doc, err := config.Decode(text, &f)
@@ -112,7 +110,6 @@ func Parse(text []byte, cluster string, classes []string) (map[string]target, er
 	return routes, nil
 }
 
-// A checker collects the mistakes in a routes file, each with its line.
 type checker struct{ *config.Document }
 
 var (
@@ -124,7 +121,6 @@ var (
 	regionID     = regex.New(`^[a-z]{2,}-[a-z0-9-]+$`)
 )
 
-// route completes a route for a class in a cluster and notes its mistakes.
 func (c checker) route(at, cluster, class string, r Route) target {
 	fill := strings.NewReplacer("{class}", class, "{cluster}", cluster)
 	t := target{url: fill.Replace(r.URL), ca: r.CA, sign: r.Sign}
@@ -180,9 +176,8 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 	}
 }
 
-// headers checks the headers of a route and fills in cluster and class.
 func (c checker) headers(at string, given map[string]string, fill *strings.Replacer) map[string]string {
-	// Headers that the engine sets itself, and those that delimit a message.
+	// The engine sets these, or they delimit a message.
 	taken := []string{"Authorization", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Traceparent"}
 	headers := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -73,7 +73,6 @@ func asJSON(t *testing.T, text string) string {
 	return string(b)
 }
 
-// The error lists all mistakes, each with its line and field.
 func TestParseNamesAll(t *testing.T) {
 	t.Parallel()
 	const text = `default:
@@ -163,7 +162,6 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Load names the file, and refuses a route whose certificates can't be read.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	file, ca := filepath.Join(t.TempDir(), "routes.yaml"), filepath.Join(t.TempDir(), "ca.pem")
@@ -194,7 +192,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The schema agrees with Parse on fields and kinds.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s, err := jsonschema.NewCompiler().Compile("../../../" + SchemaFile)
@@ -220,7 +217,6 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Parse never panics, and what it accepts is usable.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(wholeFile))
 	f.Add([]byte("routes: {busy: &x {url: 'https://a'}, quota: *x}"))
@@ -244,7 +240,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The example of the program's page is accepted.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../functions/cmd/lbremedy/README.md")

@@ -10,11 +10,9 @@ import (
 	"strconv"
 )
 
-// The OTLP exporter of the SDK ignores unreadable variables, logs that to standard error and uses its default, a collector that nobody
-// named. Here such variables are errors.
+// The OTLP exporter of the SDK ignores unreadable variables and uses its default, a collector that nobody named. Here they are errors.
 
-// configured reports whether the environment names a collector for traces, by OpenTelemetry's specification: the variable for traces
-// takes precedence over the general one.
+// configured reports whether the environment names a collector, by OpenTelemetry's specification: the variable for traces takes precedence.
 func configured() (bool, error) {
 	const all, traces = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	if os.Getenv(all) == "" && os.Getenv(traces) == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
@@ -50,7 +48,6 @@ func configured() (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// either returns the value of an OTLP variable: the one for traces, or the general one.
 func either(name string) (variable, value string) {
 	traces, all := "OTEL_EXPORTER_OTLP_TRACES_"+name, "OTEL_EXPORTER_OTLP_"+name
 	if value = os.Getenv(traces); value != "" {
@@ -59,7 +56,7 @@ func either(name string) (variable, value string) {
 	return all, os.Getenv(all)
 }
 
-// endpoint returns what is wrong with the URL in a variable, without a password that it may contain.
+// endpoint returns what is wrong with a variable's URL, without its password.
 func endpoint(variable string) error {
 	text := os.Getenv(variable)
 	if text == "" {

@@ -15,10 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// scope is the name of the instrumentation scope of the spans.
 const scope = "github.com/lbremedy/lbremedy"
 
-// A named generates span IDs from a span's subject, which span puts into the context.
+// A named generates span IDs from the span's subject in the context.
 type named struct{}
 
 type ids struct {
@@ -28,26 +27,22 @@ type ids struct {
 
 type key struct{}
 
-// NewIDs returns the IDs of a span that begins a trace.
 func (named) NewIDs(ctx context.Context) (otel.TraceID, otel.SpanID) {
 	id, _ := ctx.Value(key{}).(ids)
 	return id.trace, id.span
 }
 
-// NewSpanID returns the ID of a span within a trace.
 func (named) NewSpanID(ctx context.Context, _ otel.TraceID) otel.SpanID {
 	id, _ := ctx.Value(key{}).(ids)
 	return id.span
 }
 
-// digest returns the ID of a span from everything that distinguishes it.
 func digest(parts ...string) (id otel.SpanID) {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	copy(id[:], sum[:])
 	return id
 }
 
-// parse returns the SDK's context of a W3C trace context; for a malformed one, an invalid context.
 func parse(parent string) otel.SpanContext {
 	if event.TraceID(parent) == "" {
 		return otel.SpanContext{}
@@ -79,8 +74,8 @@ type making struct {
 //	  │   └ <action>      one for each call of the step
 //	  └ verify
 //
-// The event is the root of its trace if the exporter named the trace, and a child of another sender's span otherwise. Each run on it
-// adds a queue and a run. If a function handles the class, diagnose and each step have a span "invoke <function>", which the calls are in.
+// The event is the root of its trace if the exporter named the trace, and otherwise a child of another sender's span. Each run on it
+// adds a queue and a run. If a function handles the class, diagnose and each step have a span "invoke <function>", with the calls in it.
 func (s *Sender) make(ctx context.Context, r event.Record) {
 	if r.Began.IsZero() || r.At.Before(r.Began) { // impossible times of a run
 		return
@@ -145,7 +140,7 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 	end(r.At)
 }
 
-// span begins a span and returns the function that ends it. A span that was sent before is only made as the parent of others.
+// span begins a span and returns the function that ends it. One that was sent before is made only as a parent.
 func (m making) span(ctx context.Context, id otel.SpanID, name string, from time.Time, opts ...otel.SpanStartOption) (context.Context, func(time.Time)) {
 	ctx = context.WithValue(ctx, key{}, ids{m.trace, id})
 	ctx, span := m.provider.Tracer(scope).Start(ctx, name, append(opts, otel.WithTimestamp(from), otel.WithAttributes(m.attrs...))...)
@@ -161,7 +156,6 @@ func (m making) span(ctx context.Context, id otel.SpanID, name string, from time
 	}
 }
 
-// steps makes the spans of the steps that this run applied. An earlier run's spans contain its own steps.
 func (m making) steps(ctx context.Context, in phase) {
 	for i, s := range m.r.Steps {
 		if s.Began.IsZero() || s.Began.Before(m.r.Began) {
@@ -200,8 +194,7 @@ func (m making) invoke(ctx context.Context, id otel.SpanID, from time.Time) (con
 	return m.span(ctx, id, "invoke "+f.Name, from, otel.WithSpanKind(otel.SpanKindClient), otel.WithAttributes(attrs...))
 }
 
-// calls makes the client spans of the calls of a step. A record says when a call was answered; the call began no earlier than the
-// answer before it.
+// calls makes client spans. A record has the time of the answer; the call began no earlier than the answer before it.
 func (m making) calls(ctx context.Context, s event.StepRecord) {
 	from := s.Began
 	for i, call := range s.Calls {
@@ -225,7 +218,6 @@ func (m making) calls(ctx context.Context, s event.StepRecord) {
 	}
 }
 
-// message returns OpenTelemetry's attributes of a message, for an operation on it.
 func (m making) message(operation string, kind attribute.KeyValue) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.MessagingSystemKey.String("nats"),
@@ -262,7 +254,6 @@ func (m making) run() []attribute.KeyValue {
 	return attrs
 }
 
-// links returns a link from a run of a case that another Kubernetes Event opened to that Event's trace.
 func (m making) links() otel.SpanStartOption {
 	opened := parse(m.r.Opened)
 	if !opened.IsValid() {
@@ -276,8 +267,7 @@ type phase struct {
 	from, to time.Time
 }
 
-// phases returns the phases that a run reached. The first three are consecutive from its beginning; the last two are consecutive until
-// its end.
+// phases returns the phases that a run reached: the first three consecutive from its beginning, the last two until its end.
 func phases(r event.Record) []phase {
 	t, at := r.Timings, r.Began
 	var out []phase
@@ -302,7 +292,7 @@ func phases(r event.Record) []phase {
 	return out
 }
 
-// within returns a time clamped between two others; the first of these if it is zero.
+// within clamps a time; zero becomes from.
 func within(t, from, to time.Time) time.Time {
 	if t.Before(from) {
 		return from

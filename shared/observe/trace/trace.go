@@ -1,16 +1,16 @@
-// Package trace turns the records of runs into OpenTelemetry spans and sends them to a collector over OTLP: from the Kubernetes Event
-// about a failure to the proof that it is over. Begin with [New] and [Sender].
+// Package trace turns the records of runs into OpenTelemetry spans, from the Kubernetes Event of a failure to the proof that it is
+// over, and sends them to a collector over OTLP. Begin with [New] and [Sender].
 //
-// It makes spans from records alone. Function programs don't know it: they pass on the trace context of their event and record their
-// durations, and the reader of the records, up, calls OnRun. A span's ID is a digest of the span's subject: a record that comes twice,
-// or to two readers, yields the same spans.
+// It makes spans from records alone. Function programs pass on the trace context of their event and record their durations; the reader
+// of the records, up, calls OnRun. A span's ID is a digest of its subject: a record that comes twice, or to two readers, yields the
+// same spans.
 //
 // It is separate from observe because OTLP includes gRPC: the exporter, which makes no spans, would grow from 18.6 to 26.3 MB, and
 // begin with 21 MB of memory instead of 16.
 //
 // Spans are made and sent in the background. A collector that hangs, refuses or is away costs spans, which are counted, and never
-// delays a run. This requires knowing the result of each span, which the SDK's batch processor doesn't report; so the queue here is
-// one of records, and the variables for batches (OTEL_BSP_*) have no effect.
+// delays a run. The SDK's batch processor doesn't report the result of each span, so the queue is one of records, and OTEL_BSP_* have
+// no effect.
 package trace
 
 import (
@@ -38,7 +38,7 @@ const (
 	patience = 15 * time.Second // with one request and its retries
 )
 
-// A Sender makes spans of records and sends them. A nil Sender sends nothing. Its methods are safe for concurrent use.
+// A Sender makes spans of records and sends them; nil sends nothing. Its methods are safe for concurrent use.
 type Sender struct {
 	log      *slog.Logger
 	exporter sdk.SpanExporter
@@ -64,8 +64,8 @@ type Stats struct {
 	Lost    int64 // records whose spans were never made, since too many waited
 }
 
-// New returns a Sender to the collector that the environment names by OpenTelemetry's own variables, or nil if it names none. Invalid
-// variables are an error. The resource is the program in that version; the name of the cluster is its ID on Alibaba Cloud.
+// New returns a Sender to the collector in OpenTelemetry's variables, or nil if they name none. Invalid variables are an error. The
+// resource is the program in that version; the cluster's name is its ID on Alibaba Cloud.
 func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sender, error) {
 	on, err := configured()
 	if err != nil || !on {
@@ -79,7 +79,7 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	if err != nil {
 		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	// The endpoint, headers, certificates, compression and timeout are the environment's.
+	// Endpoint, headers, certificates, compression and timeout are the environment's.
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 		Enabled: true, InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: patience,
 	}))
@@ -114,8 +114,7 @@ func (s *Sender) Functions(of map[string]Function) {
 	}
 }
 
-// OnRun queues the record of a run and returns at once. It ignores the record of a run that has not ended: the one that ends it is
-// complete.
+// OnRun queues the record of a run that has ended and returns at once. Others are ignored: the last record is complete.
 func (s *Sender) OnRun(r event.Record) {
 	if s == nil || r.Phase != event.Settled {
 		return
@@ -143,7 +142,7 @@ func (s *Sender) Stats() Stats {
 	return Stats{Sent: s.sent.Load(), Dropped: s.dropped.Load(), Lost: s.lost.Load()}
 }
 
-// Shutdown sends waiting spans and ends the sender. Spans not sent when ctx ends are dropped.
+// Shutdown sends waiting spans and ends the sender. It drops spans not sent when ctx ends.
 func (s *Sender) Shutdown(ctx context.Context) error {
 	if s == nil {
 		return nil
@@ -163,12 +162,11 @@ func (s *Sender) Shutdown(ctx context.Context) error {
 		<-s.done
 	}
 	s.stop()
-	// It has nothing left to do, whatever the state of ctx.
+	// Nothing is left to do, whatever the state of ctx.
 	ctx = context.WithoutCancel(ctx)
 	return errors.Join(late, s.provider.Shutdown(ctx), s.exporter.Shutdown(ctx))
 }
 
-// run sends what is in the queue until it is closed and empty.
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.done)
 	for r := range s.queue {
@@ -180,7 +178,7 @@ func (s *Sender) run(ctx context.Context) {
 	}
 }
 
-// send sends spans. A failure is logged once, until a request succeeds again.
+// send logs a failure once, until a request succeeds again.
 func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 	if len(spans) == 0 {
 		return
@@ -207,19 +205,15 @@ func (s *Sender) send(ctx context.Context, spans []sdk.ReadOnlySpan) {
 	}
 }
 
-// A made is a span processor that keeps ended spans until they are taken. It is used only in the sender's own goroutine.
+// A made keeps ended spans until they are taken, all in the sender's goroutine.
 type made struct{ spans []sdk.ReadOnlySpan }
 
-// OnStart does nothing.
 func (*made) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd keeps a span.
 func (m *made) OnEnd(s sdk.ReadOnlySpan) { m.spans = append(m.spans, s) }
 
-// Shutdown does nothing.
 func (*made) Shutdown(context.Context) error { return nil }
 
-// ForceFlush does nothing.
 func (*made) ForceFlush(context.Context) error { return nil }
 
 func (m *made) take() []sdk.ReadOnlySpan {
@@ -230,7 +224,6 @@ func (m *made) take() []sdk.ReadOnlySpan {
 
 const longest = 512
 
-// clip returns a text without secrets, short enough for a span or a line of the log.
 func clip(text string) string { return event.Clip(event.Redact(text), longest) }
 
 func str(key, value string) attribute.KeyValue { return attribute.String(key, clip(value)) }

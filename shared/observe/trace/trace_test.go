@@ -30,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A collector takes traces over OTLP as a real one does.
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -80,7 +79,6 @@ func (c *collector) spans() []*trace.Span {
 	return out
 }
 
-// env sets these variables of OpenTelemetry and unsets all others.
 func env(t *testing.T, pairs ...string) {
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -93,7 +91,6 @@ func env(t *testing.T, pairs ...string) {
 	}
 }
 
-// start returns a sender and its log. The test need not end it.
 func start(t *testing.T) (*Sender, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -147,7 +144,6 @@ func record(changes ...func(*event.Record)) event.Record {
 
 const ofRun = 12
 
-// tree returns spans as a tree, with their times in ms after noon.
 func tree(spans []*trace.Span) []string {
 	var out []string
 	var below func(parent, indent string)
@@ -190,7 +186,7 @@ func TestOnRun(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	s, log := start(t)
 	r := record()
-	// It also survives CASES: a record read back from JSON gives the same spans.
+	// A record read back from JSON gives the same spans.
 	var again event.Record
 	if data, err := json.Marshal(r); err != nil || json.Unmarshal(data, &again) != nil {
 		t.Fatal(err)
@@ -198,7 +194,6 @@ func TestOnRun(t *testing.T) {
 	s.OnRun(record(func(r *event.Record) { r.Phase = event.Step })) // it has not ended
 	s.OnRun(r)
 	s.OnRun(again)
-	// A second run on the same event, which fails at a step.
 	s.OnRun(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
 		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
@@ -278,7 +273,6 @@ func TestOnRun(t *testing.T) {
 		t.Errorf("%d are lost", got)
 	}
 
-	// Another process makes the same spans of the same record.
 	other := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", other.URL+"/own", "OTEL_SERVICE_NAME", "mine")
 	s, _ = start(t)
@@ -342,7 +336,7 @@ func TestInvoke(t *testing.T) {
 	}
 }
 
-// A readable trace from outside is continued, and a case that another event opened links to that event.
+// A trace from outside is continued, and a case links to the event that opened it.
 func TestParents(t *testing.T) {
 	const outside, opened = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	own := record().Trace
@@ -383,7 +377,6 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// A sender of an unsampled trace wants no spans of it.
 func TestNotSampled(t *testing.T) {
 	c := newCollector(t)
 	env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -394,7 +387,7 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// Impossible times: spans stay within their parents, and no record causes a panic.
+// Spans stay within their parents, and no record causes a panic.
 func TestTimes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -438,7 +431,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A collector that refuses costs its spans, which is counted and logged once, without trusting its answer; later spans succeed.
+// A refusing collector costs its spans, which is counted and logged once, without trusting its answer.
 func TestRefusal(t *testing.T) {
 	c := newCollector(t)
 	refuse := true
@@ -478,7 +471,6 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A collector that hangs or is absent delays neither a run nor the end.
 func TestHanging(t *testing.T) {
 	hangs, over := make(chan bool, 1), make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -518,7 +510,7 @@ func TestHanging(t *testing.T) {
 	}
 }
 
-// Without a collector nothing is started; a wrong name of one is an error at once.
+// Without a collector nothing is started; a wrong name is an error at once.
 func TestNew(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	for _, off := range [][]string{
@@ -544,7 +536,7 @@ func TestNew(t *testing.T) {
 		{endpoint, "http://", "OTEL_EXPORTER_OTLP_ENDPOINT names no host"},
 		{endpoint, "http://collector:0", `has the port "0"`},
 		{endpoint, "http://collector:99999", `has the port "99999"`},
-		{endpoint, "http://collector:x/s3cr3t", "OTEL_EXPORTER_OTLP_ENDPOINT is no URL"},
+		{endpoint, "http://collector:x/s3cr3t", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"},
 		{endpoint, "http://me:s3cr3t@collector:4318", "OTEL_EXPORTER_OTLP_ENDPOINT holds a user: put what the collector asks for into OTEL_EXPORTER_OTLP_HEADERS"},
 		{endpoint, "http://collector:4318?s3cr3t", "holds more than a path"},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector", `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT has the scheme ""`},
@@ -562,7 +554,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// FuzzMake checks any record: no panic, and no text longer than the limit.
+// No record causes a panic, or a text longer than the limit.
 func FuzzMake(f *testing.F) {
 	data, err := json.Marshal(record())
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// FuzzParse reads anything as a policy file. A refusal uses the terms of the file; an accepted text is a readable policy that equals
-// itself.
+// A refusal uses the file's terms; an accepted text is a readable policy that equals itself.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "mode: fix\n", "mode: fix\nrisk: high\nclasses:\n  tag-missing: {mode: observe, risk: low}\nvswitches: {reserve: 8, allow: [vsw-1]}\nattempts: " +

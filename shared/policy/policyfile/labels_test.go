@@ -13,10 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// seed chooses the policies of TestLabelLaw.
 var seed = flag.Uint64("labels", uint64(time.Now().UnixNano()), "seed of TestLabelLaw")
 
-// A rule that allows more by a label of the Service is refused, with a suggestion; one that allows less is accepted.
+// A rule that allows more by a Service's label is refused, with a suggestion; one that allows less is accepted.
 func TestLabelRules(t *testing.T) {
 	t.Parallel()
 	const instead = "labels of a Service only make the policy stricter, because its owner sets them: to allow more, label the namespace, and write " +
@@ -50,8 +49,8 @@ func TestLabelRules(t *testing.T) {
 	}
 }
 
-// For every policy: with labels, a Service is never allowed more than without, whatever the order of rules; if the labels of the
-// namespace are unknown, never more than with any. A policy that passes the check is read back the same.
+// For every policy: labels never allow a Service more, whatever the order of rules, and unknown namespace labels never more than any.
+// An accepted policy is read back the same.
 func TestLabelLaw(t *testing.T) {
 	t.Parallel()
 	t.Logf("-labels=%d plays this again", *seed)
@@ -91,7 +90,6 @@ func TestLabelLaw(t *testing.T) {
 	}
 }
 
-// looser reports whether a permission allows anything that another one does not.
 func looser(is, than remedy.Permission) bool {
 	for _, risk := range []remedy.Risk{remedy.Low, remedy.Medium, remedy.High} {
 		for _, oneWay := range []say.Text{nil, say.Literal("it")} {
@@ -110,7 +108,6 @@ func looser(is, than remedy.Permission) bool {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// some returns, with equal probability, the value or the zero value.
 func some[T any](r *rand.Rand, v T) T { return pick(r, v, *new(T)) }
 
 func anyRisk(r *rand.Rand) *remedy.Risk {

@@ -1,5 +1,5 @@
-// Package policyfile reads the policy file, in which the operator says what lbremedy may do and who is notified: from a file on disk
-// or from a ConfigMap. Begin with [Parse] and [Source].
+// Package policyfile reads the policy file, in which the operator says what lbremedy may do and who is notified, from disk or a
+// ConfigMap. Begin with [Parse] and [Source].
 package policyfile
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// SchemaFile is the path of the policy file's JSON Schema, from the root of the module.
+// SchemaFile is the path of the policy file's JSON Schema in the module.
 const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	// Fields that need no translation have the policy's own type; the others are translated, for the reasons at remedy.Policy.
+	// Some fields are translated, for the reasons at remedy.Policy.
 
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
@@ -59,14 +59,14 @@ type Doctor struct {
 	LocalPorts string   `json:"localPorts,omitempty"` // net.ipv4.ip_local_port_range of the nodes; default 32768-60999
 }
 
-// Digest returns the version of a policy: a digest of its text, long enough for people to tell two policies apart.
+// Digest returns a policy's version: a digest of its text, long enough for people.
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])
 }
 
-// Parse reads a policy file, which is YAML. It refuses unknown fields, classes and words, each with its line: a typo must not loosen a
-// rule. It also refuses an empty text, which may be a file not yet written.
+// Parse reads a policy file in YAML. It refuses unknown fields, classes and words, each with its line, since a typo must not loosen a
+// rule, and an empty text, which may be a file not yet written.
 func Parse(data []byte, classes []string) (policy.Version, error) {
 	f := File{Mode: remedy.Observe}
 	d, err := config.Decode(data, &f)
@@ -105,7 +105,6 @@ func Parse(data []byte, classes []string) (policy.Version, error) {
 	return policy.Version{Digest: Digest(data), Text: string(data), Policy: p, Sinks: f.Tell, People: f.People}, nil
 }
 
-// A reader reads the sections of a policy file and notes their mistakes.
 type reader struct {
 	*config.Document
 	classes []string // that the file may name

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// rules notes mistakes in the rules. Two rules about the same with different answers contradict each other: nobody meant both.
+// rules notes mistakes. Two rules about the same with different answers contradict each other.
 func (r reader) rules(f File) {
 	list := f.Rules
 	for i, rule := range list {
@@ -49,8 +49,8 @@ func (r reader) rules(f File) {
 	}
 }
 
-// ofLabels notes a rule about labels of Services that allows more than would apply without it. Such a rule would not be followed:
-// anyone who may label a Service could have plans applied that the operator did not allow.
+// ofLabels notes a rule about Services' labels that allows more than would apply without it: anyone who may label a Service could have
+// plans applied that the operator did not allow.
 func (r reader) ofLabels(f File, i int) {
 	rule, at := f.Rules[i], fmt.Sprintf("rules[%d]", i)
 	instead := "labels of a Service only make the policy stricter, because its owner sets them: to allow more, label the namespace, and write " + inNamespace(rule)
@@ -65,8 +65,8 @@ func (r reader) ofLabels(f File, i int) {
 	}
 }
 
-// leastRisk returns the lowest risk that can apply to the classes of a rule without rules about labels of Services. It ignores whether
-// an earlier rule covers the same places.
+// leastRisk returns the lowest risk that can apply to a rule's classes without rules about Services' labels. It ignores whether an
+// earlier rule covers the same places.
 func leastRisk(f File, i int) remedy.Risk {
 	rule := f.Rules[i]
 	base := func(c remedy.Class) remedy.Risk {
@@ -94,7 +94,6 @@ func leastRisk(f File, i int) remedy.Risk {
 	return slices.Min(risks)
 }
 
-// inNamespace returns a rule's conditions with its labels moved to the namespace, in the file's syntax.
 func inNamespace(rule remedy.Rule) string {
 	labels := maps.Clone(rule.Labels)
 	maps.Copy(labels, rule.NamespaceLabels)
@@ -135,7 +134,7 @@ func (r reader) approvals(list []remedy.ApprovalRule) {
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// freezes reads the freezes. It also reads the zone's offsets: a function's runtime may have no time zone data.
+// freezes also reads the zone's offsets: a function's runtime may have no time zone data.
 func (r reader) freezes(list []Freeze) []remedy.Freeze {
 	var out []remedy.Freeze
 	for i, f := range list {
@@ -217,7 +216,7 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 	out.Zone = remedy.Offsets(zone, time.Now())
 }
 
-// budgets notes mistakes in the budgets. A budget can't be switched off; a large one shows that it was meant.
+// budgets notes mistakes. A budget can't be switched off; a large one shows intent.
 func (r reader) budgets(b remedy.Budgets) {
 	for _, n := range []struct {
 		field string

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// right are valid policy files that use each field.
 var right = []string{
 	"{}", "mode: observe", "mode: fix", "mode: fix\nrisk: high", "classes: {tag-missing: {}}",
 	"mode: fix\nclasses: {ram-permission: {risk: low}, tag-missing: {mode: fix, risk: high, oneWay: true}}",
@@ -25,8 +24,7 @@ var right = []string{
 	"mode: fix\ntell: [{name: e, kind: event, results: [needs-action]}, {name: ops, kind: webhook, url: 'https://x/y', secretFrom: {env: 'NO'}}]",
 }
 
-// The schema, by which editors and Helm check a policy, accepts what the reader accepts, and refuses values that the reader refuses on
-// their own.
+// Editors and Helm use the schema. It accepts what the reader accepts, and refuses values that the reader refuses on their own.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("policy.schema.json")

@@ -51,7 +51,6 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// The policy says whose clicks count.
 func TestPeople(t *testing.T) {
 	v, err := Parse([]byte("people:\n- {dingtalk: \"0123\", user: ann, groups: [network]}\n- {feishu: ou_1, user: bob}\n"), nil)
 	want := []policy.Person{{DingTalk: "0123", User: "ann", Groups: []string{"network"}}, {Feishu: "ou_1", User: "bob"}}
@@ -96,15 +95,15 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: f, kind: feishu-app, app: cli_1, chat: oc_1, card: t, secretFrom: {env: K}}`, "tell[0].card: only cards of DingTalk"},
 		{`{name: e, kind: event, results: [gone]}`, `tell[0].results: "gone" is none`},
 		{`{name: e, kind: event, category: "1"}`, "tell[0].category: only tickets of kind alibaba"},
-		{`{name: a, kind: alibaba}`, `tell[0].category: "" is no number`},
-		{`{name: a, kind: alibaba, category: x1}`, `tell[0].category: "x1" is no number`},
+		{`{name: a, kind: alibaba}`, `tell[0].category: "" is not a number`},
+		{`{name: a, kind: alibaba, category: x1}`, `tell[0].category: "x1" is not a number`},
 		{`{name: a, kind: alibaba, category: "1", results: [planned]}`, `"planned" is none`},
 		{`{name: s, kind: slack}`, "tell[0].urlFrom: it names no place"},
 		{`{name: e, kind: event, from: a@b.c}`, "tell[0].from: only a sink of kind mail"},
 		{`{name: m, kind: mail, url: "https://x", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is not an address such as smtps://"},
 		{`{name: m, kind: mail, url: "smtp://u:s3cr3t@x:25", from: a@b.c, to: [d@e.f]}`, "tell[0].url: it is not an address such as smtps://"},
 		{`{name: m, kind: mail, url: "smtps://x:465", urlFrom: {env: X}, from: a@b.c, to: [d@e.f]}`, "tell[0].urlFrom: the address of a server"},
-		{`{name: m, kind: mail, url: "smtps://x:465", from: a, to: [d@e.f]}`, `tell[0].from: "a" is no address`},
+		{`{name: m, kind: mail, url: "smtps://x:465", from: a, to: [d@e.f]}`, `tell[0].from: "a" is not an email address`},
 		{`{name: m, kind: mail, url: "smtps://x:465", from: a@b.c}`, "tell[0].to: it is empty"},
 		{`{name: w, kind: wecom}`, "tell[0].urlFrom: it names no place"},
 		{`{name: w, kind: wecom, urlFrom: {env: U}, secretFrom: {env: K}}`, "tell[0].secretFrom: a sink of kind wecom signs nothing"},
@@ -116,7 +115,7 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: w, kind: webhook, url: "http://x.example/s3cr3t", secretFrom: {env: K}}`, "must begin with https://"},
 		{`{name: w, kind: webhook, url: "http://127.0.0.1.evil.example/", secretFrom: {env: K}}`, "must begin with https://"},
 		{`{name: w, kind: webhook, url: "https://u:s3cr3t@x", secretFrom: {env: K}}`, "holds a user or password"},
-		{`{name: w, kind: webhook, url: "x", secretFrom: {env: K}}`, "is no URL"},
+		{`{name: w, kind: webhook, url: "x", secretFrom: {env: K}}`, "is not a URL"},
 		{`{name: a, kind: alertmanager}`, "tell[0].url: give either url or urlFrom"},
 		{`{name: a, kind: alertmanager, url: "http://am.example/s3cr3t"}`, "must begin with https://"},
 		{`{name: a, kind: alertmanager, url: "http://am.monitoring.svc/s3cr3t", secretFrom: {env: K}}`, "the token is sent to https:// alone"},

@@ -16,16 +16,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// Key is the one key of a ConfigMap that holds a policy.
+// Key is the one key of a policy's ConfigMap.
 const Key = "policy.yaml"
 
-// longest is the longest text of a policy: commands get it whole, in one NATS message.
+// longest is the longest policy: commands get it in one NATS message.
 const longest = 256 << 10
 
 // A Parser reads the text of a policy.
 type Parser func([]byte) (policy.Version, error)
 
-// A Source is the place of a policy. Each read is independent: after a failed read, no older policy is used.
+// A Source is the place of a policy. After a failed read, no older policy is used.
 type Source struct {
 	Name string // for people: the file, or the ConfigMap with its namespace
 
@@ -41,7 +41,6 @@ type Source struct {
 	next *reading // not begun yet
 }
 
-// A reading is the content of a source at one moment.
 type reading struct {
 	done chan struct{}
 	policy.Version
@@ -54,7 +53,7 @@ func FromFile(path string, parse Parser) *Source {
 		read: func(context.Context) ([]byte, error) { return readFile(path) }}
 }
 
-// readFile reads a whole file. It does not wait for a pipe.
+// readFile does not wait for a pipe.
 func readFile(path string) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		if info, err := os.Stat(path); err != nil {
@@ -98,14 +97,13 @@ func FromConfigMap(c *kube.Cluster, namespace, name string, parse Parser) *Sourc
 		}}
 }
 
-// FromNothing returns the source for users without a policy: it says observe.
+// FromNothing returns the source without a policy: it says observe.
 func FromNothing(parse Parser) *Source {
 	return &Source{Name: "no policy file", prefix: "no policy file", parse: parse, changed: make(chan struct{}, 1),
 		read: func(context.Context) ([]byte, error) { return []byte("mode: observe\n"), nil }}
 }
 
-// Read returns the present content of the source. The returned content was read after the call began: calls during a read share the
-// next one, so a thousand concurrent runs take few requests.
+// Read returns what the source holds after the call began: calls during a read share the next one, so a thousand concurrent runs take few requests.
 func (s *Source) Read(ctx context.Context) (policy.Version, error) {
 	s.mu.Lock()
 	r := s.next
@@ -126,7 +124,6 @@ func (s *Source) Read(ctx context.Context) (policy.Version, error) {
 // Changed returns a channel that receives when a read differs from the previous one.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-// take makes a reading once the previous one has ended.
 func (s *Source) take(ctx context.Context, r *reading) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -144,7 +141,7 @@ func (s *Source) take(ctx context.Context, r *reading) {
 	close(r.done)
 }
 
-// parsed parses the text, or returns the last result if the text is unchanged.
+// parsed returns the last result if the text is unchanged.
 func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
 	if err == nil && len(text) > longest {
 		err = fmt.Errorf("it is longer than %d KiB", longest>>10)
@@ -162,18 +159,15 @@ func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
 	return v, nil
 }
 
-// A prefixed error adds its subject to each line.
 type prefixed struct {
 	prefix string
 	error
 }
 
-// Error returns the lines.
 func (p prefixed) Error() string {
 	return p.prefix + strings.ReplaceAll(p.error.Error(), "\n", "\n"+p.prefix)
 }
 
-// Unwrap returns the error without the prefix.
 func (p prefixed) Unwrap() error { return p.error }
 
 func said(err error) string {

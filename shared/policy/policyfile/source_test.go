@@ -24,7 +24,7 @@ import (
 
 func parse(text []byte) (policy.Version, error) { return Parse(text, classes) }
 
-// reads fails unless the source has a policy of this mode, or is unusable for this reason.
+// An empty wrong means a policy of this mode.
 func reads(t *testing.T, doing string, s *Source, mode remedy.Mode, wrong string) {
 	t.Helper()
 	v, err := s.Read(t.Context())
@@ -36,8 +36,7 @@ func reads(t *testing.T, doing string, s *Source, mode remedy.Mode, wrong string
 	}
 }
 
-// The content on disk counts at once, however it was written. An unusable file is an error that names it, and the previous policy is
-// not used; once the file is repaired it counts.
+// The content on disk counts at once. An unusable file is an error that names it, and the previous policy is not used.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,7 +57,7 @@ func TestFile(t *testing.T) {
 		wrong string
 	}{
 		{"an empty one, as it begins to be written", write(""), "line 1: it is empty"},
-		{"half of it", write("mode: fi"), `line 1: mode: "fi" is no mode`},
+		{"half of it", write("mode: fi"), `line 1: mode: "fi" is not a mode`},
 		{"half of a word in quotes", write("mode: \"fi"), "line 1"},
 		{"garbage", write("\x00\xff{"), "line 1"},
 		{"a longer one than may be", write("mode: fix\n" + strings.Repeat("#", 256<<10)), "it is longer than 256 KiB"},
@@ -91,8 +90,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A ConfigMap counts as the API server has it. Any failure to read or use it is an error that names it, and the previous policy is not
-// used; once it is repaired it counts. Permission to read this ConfigMap is enough.
+// A ConfigMap counts as the API server has it. Any failure is an error that names it, and the previous policy is not used. Permission
+// to read this ConfigMap is enough.
 func TestConfigMap(t *testing.T) {
 	j := cluster.Join(t)
 	ns := j.Namespace(t)
@@ -169,13 +168,12 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// Without a policy, lbremedy observes.
 func TestNothing(t *testing.T) {
 	t.Parallel()
 	reads(t, "nothing", FromNothing(parse), remedy.Observe, "")
 }
 
-// Read returns content that was read after its call, however many callers there are: no caller shares a read that began before.
+// No caller shares a read that began before its call.
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	var at, began int // the policy's number, and how often it was read
@@ -227,7 +225,6 @@ func TestFresh(t *testing.T) {
 	t.Logf("it was read %d times", began)
 }
 
-// A waiting caller learns of each change, but not of a read with the same content.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "policy.yaml")

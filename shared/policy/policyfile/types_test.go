@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A value of a wrong type is reported with line and field, and without the name of a Go type, for every field of a policy file.
+// Line and field are reported without the name of a Go type, for every field.
 func TestWrongTypes(t *testing.T) {
 	t.Parallel()
 	var check func(at string, of reflect.Type, write func(string) string)

@@ -1,10 +1,8 @@
-// Package chinese is the catalogue of all messages in simplified Chinese.
+// Package chinese is the catalogue of all messages in simplified Chinese. Begin with Language.
 //
-// A file holds the formats of one room of the source: each English format, which identifies the message, and its translation. A
-// rule of the tree compares them with the source: every message has exactly one translation, with the same verbs. The words are
-// those of Alibaba Cloud's documentation: TERMS.md lists them, with their sources.
-//
-// Function programs must not import it: they write records, which hold the messages, and nobody reads their output. Begin with Language.
+// A file maps each English format of one room of the source to its translation. A rule of the tree checks that every message has
+// exactly one translation, with the same verbs. The words are those of Alibaba Cloud's documentation: TERMS.md lists them, with their
+// sources. Function programs must not import it: nobody reads their output.
 package chinese
 
 import (
@@ -23,7 +21,7 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Language returns Chinese. It reads the catalogue on the first call.
+// Language returns Chinese. The first call reads the catalogue.
 var Language = sync.OnceValue(func() *say.Language {
 	l := &say.Language{Tag: "zh-CN", Twins: map[string]string{}, Tight: tight}
 	names, err := fs.Glob(files, "*.json")

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// TestLanguage renders texts in Chinese.
 func TestLanguage(t *testing.T) {
 	for _, c := range []struct {
 		text say.Text
@@ -31,7 +30,6 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// A term is a row of the list: the English word, the Chinese one, words to avoid, and the source.
 type term struct {
 	english, chinese string
 	not              []string
@@ -55,7 +53,6 @@ func terms(t *testing.T) []term {
 	return list
 }
 
-// TestTerms compares the catalogue with the list of terms: each is used, and none of the words to avoid.
 func TestTerms(t *testing.T) {
 	list := terms(t)
 	if len(list) < 30 {
@@ -82,8 +79,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestForm checks the typography of the translations: a space between Chinese and Latin letters, digits or verbs, none beside
-// full-width punctuation, and no half-width punctuation after Chinese.
+// TestForm checks the typography: a space between Chinese and Latin letters, digits or verbs, none beside full-width punctuation, and
+// no half-width punctuation after Chinese.
 func TestForm(t *testing.T) {
 	han := func(r rune) bool { return unicode.Is(unicode.Han, r) }
 	latin := func(r rune) bool {
@@ -111,8 +108,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Chinese sentences contain no English words of ours, except in commands, quotations and fields of the policy. Texts about flags
-// and exit codes use the words that a person types, and class is a field of a Service.
+// Chinese sentences contain no English words of ours, except in commands, quotations and fields of the policy. Texts about flags and
+// exit codes use what a person types, and class is a field of a Service.
 func TestOwnWords(t *testing.T) {
 	words := []string{"absent", "fixed", "low", "medium", "high", "waiting", "worker", "question", "policy", "approval", "severity"}
 	for _, term := range terms(t) {

@@ -1,7 +1,7 @@
-// Package embedded runs a NATS server with JetStream inside this process, for users without one and for tests. Begin with [Start].
+// Package embedded runs a NATS server with JetStream in this process, for users without one and for tests. Begin with [Start].
 //
-// It listens on loopback only and stores all acknowledged messages in files. A directory belongs to one server at a time: two servers
-// on one directory would destroy each other's files without noticing, so this package locks the directory.
+// It listens on loopback only and stores all acknowledged messages in files. It locks their directory: two servers would destroy each
+// other's files without noticing.
 package embedded
 
 import (
@@ -27,7 +27,7 @@ type Options struct {
 	Log   *slog.Logger // warnings and errors of the server, its notices as debug; nil: nothing is logged
 }
 
-// A User may connect with a name and a password, and use its permitted subjects.
+// A User may connect with a name and a password.
 type User struct {
 	Name, Password     string
 	Publish, Subscribe []string // subjects; nil: all
@@ -126,15 +126,14 @@ func end(ns *server.Server) {
 // URL returns the address that clients connect to, without the token.
 func (s *Server) URL() string { return s.nats.ClientURL() }
 
-// Close stops the server, with everything on disk, and frees the directory. It may be called again.
+// Close stops the server with everything on disk. It may be called again.
 func (s *Server) Close() {
 	s.once.Do(func() {
 		end(s.nats)
-		_ = s.lock.Close() // releases the lock
+		_ = s.lock.Close()
 	})
 }
 
-// holder returns the process that wrote a lock file, in words; empty if unknown.
 func holder(f *os.File) string {
 	text := make([]byte, 20)
 	n, _ := f.ReadAt(text, 0) // a short read is usual
@@ -144,7 +143,6 @@ func holder(f *os.File) string {
 	return ""
 }
 
-// A logger passes the server's log to slog and keeps the messages that end a start.
 type logger struct {
 	to    *slog.Logger
 	fatal chan string

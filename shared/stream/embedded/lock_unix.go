@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// hold locks a file for this process, until the file is closed or the process ends. ErrInUse: somebody else holds it.
+// hold locks a file until it is closed or the process ends. ErrInUse: somebody else holds it.
 func hold(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -32,7 +32,7 @@ func TestLabels(t *testing.T) {
 		{"the Service observes", rig.Careful, nil, label(remedy.ModeLabel, "observe"), event.Planned, "The Service has the label lbremedy.io/mode=observe.", false},
 		{"the namespace observes", rig.Careful, label(remedy.ModeLabel, "observe"), label(remedy.ModeLabel, "fix"), event.Planned,
 			"The namespace has the label lbremedy.io/mode=observe.", false},
-		{"a word that is no mode", rig.Careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
+		{"a word that is not a mode", rig.Careful, nil, label(remedy.ModeLabel, "fixx"), event.Planned, "lbremedy.io/mode=fixx", false},
 		{"the Service is muted", rig.Careful, nil, label(remedy.MuteLabel, "true"), event.Planned, "The Service has the label lbremedy.io/mute=true.", true},
 		{"the namespace is muted", rig.Careful, label(remedy.MuteLabel, "true"), label(remedy.MuteLabel, "false"), event.Planned,
 			"The namespace has the label lbremedy.io/mute=true.", true},

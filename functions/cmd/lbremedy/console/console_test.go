@@ -181,9 +181,9 @@ func TestWrong(t *testing.T) {
 		{"needs --cluster", []string{"--login"}},
 		{"at which address browsers reach", append(login, "--listen", ":0")},
 		{"is not https", append(login, "--listen", ":0", "--url", "http://lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "https://ann:x@lbremedy.example.com")},
-		{"is no address of a server", append(login, "--url", "https://lbremedy.example.com/console?x=1")},
+		{"is not the address of a server", append(login, "--url", "lbremedy.example.com")},
+		{"is not the address of a server", append(login, "--url", "https://ann:x@lbremedy.example.com")},
+		{"is not the address of a server", append(login, "--url", "https://lbremedy.example.com/console?x=1")},
 		{"belong together", append(login, "--tls-cert", "cert")},
 		{"no such file", append(login, "--listen", "127.0.0.1:0", "--tls-cert", "/nowhere/cert", "--tls-key", "/nowhere/key")},
 	} {

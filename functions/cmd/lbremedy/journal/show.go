@@ -108,13 +108,13 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	for i := range seen[:len(seen)-1] {
 		seen[i].NextStep = "" // it is past
 	}
-	told, err := tickets.Of(ctx, p, s, h.Last())
+	notified, err := tickets.Of(ctx, p, s, h.Last())
 	if err != nil {
 		return Story{}, err
 	}
 	last := seen[len(seen)-1]
 	parts := append(fields(p, h.Last(), last.Repeats),
-		Field{Name: p.Phrase("Seen"), Text: last.Repeats.in(p)}, Field{Name: p.Phrase("Tickets"), Text: told})
+		Field{Name: p.Phrase("Seen"), Text: last.Repeats.in(p)}, Field{Name: p.Phrase("Tickets"), Text: notified})
 	if p.Wide() {
 		parts = append(parts, Field{Name: p.Phrase("Reads"), Text: reads(h)})
 	}

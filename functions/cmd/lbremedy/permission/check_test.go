@@ -132,7 +132,7 @@ func TestCheck(t *testing.T) {
 	}
 	bad := operator.Write(t, "bad.yaml", "mode: fix\nrules:\n- {namespaces: [a], mode: fixx}\n- {namespaces: 5, risk: low}\nvswitches: {reserve: many}\n")
 	wants(t, run("check", bad), command.CodeWrong,
-		"bad.yaml: line 3: rules[0].mode: \"fixx\" is no mode", "bad.yaml: line 4: rules[1].namespaces: it must be a list",
+		"bad.yaml: line 3: rules[0].mode: \"fixx\" is not a mode", "bad.yaml: line 4: rules[1].namespaces: it must be a list",
 		"bad.yaml: line 5: vswitches.reserve: it must be a whole number")
 	good := operator.Write(t, "good.yaml", "mode: fix\nrules: [{namespaces: [a], mode: observe}, {namespaceLabels: {tier: test}, risk: high}, "+
 		"{labels: {tier: gold}, mode: observe}]\npeople: [{dingtalk: \"1\", user: ann}]\n")

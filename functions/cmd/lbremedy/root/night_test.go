@@ -62,7 +62,7 @@ func TestNight(t *testing.T) {
 	if n := strings.Count(u.Errs.String(), "Mode: paused (policy file "); n != 1 {
 		t.Errorf("up says %d times that it is paused: %s", n, u.Errs)
 	}
-	sc.Wants(t, command.CodeWrong, "", `"fixx" is no mode`, "policy", "check", file)
+	sc.Wants(t, command.CodeWrong, "", `"fixx" is not a mode`, "policy", "check", file)
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("tell: [{name: ops, kind: event, template: /none.tmpl}]\n"), 0o600); err != nil {
 		t.Fatal(err)

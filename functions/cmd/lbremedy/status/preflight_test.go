@@ -98,14 +98,14 @@ func TestPreflight(t *testing.T) {
 
 	// One condition after the other fails.
 	only(preflight(command.CodeFailed, "--fix-mode"), "policy", status.Problem, "lets nothing be fixed")
-	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is no mode`)
+	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is not a mode`)
 	maps, named := sc.Kube.Client().CoreV1().ConfigMaps(sc.Namespace), []string{"--policy", "configmap:" + sc.Namespace + "/p"}
 	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "ConfigMap "+sc.Namespace+"/p: get ConfigMap "+sc.Namespace+"/p: not found")
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"policy.yaml": "mode: fixx\n"}}
 	if _, err := maps.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "line 1: mode: \"fixx\" is no mode")
+	only(preflight(command.CodeFailed, named...), "policy", status.Problem, "line 1: mode: \"fixx\" is not a mode")
 	m.Data["policy.yaml"] = "mode: fix\n"
 	if _, err := maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

@@ -432,12 +432,12 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 			begin = append(begin, func() error { return u.scheduled(ctx, p, said) })
 		}
 	}
-	var told *notifier
+	var tickets *notifier
 	if u.parts.notifier {
-		if told, err = u.notifier(ctx, env); err != nil {
+		if tickets, err = u.notifier(ctx, env); err != nil {
 			return err
 		}
-		begin = append(begin, func() error { return told.run(ctx) })
+		begin = append(begin, func() error { return tickets.run(ctx) })
 		if u.probes.every > 0 {
 			said := u.metrics.Probe(u.probes.classes, u.probes.every)
 			begin = append(begin, func() error { return u.probing(ctx, env, said) })
@@ -451,7 +451,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 	}
 	if listener != nil {
 		u.Note("Health: http://%s/readyz", listener.Addr())
-		begin = append(begin, u.measure(ctx, env.Stream, x, told)...)
+		begin = append(begin, u.measure(ctx, env.Stream, x, tickets)...)
 		begin = append(begin, func() error {
 			return serve.Serve(ctx, listener, observe.Health(ready(x, env.Stream, u.source), u.metrics.Handler()))
 		})
@@ -482,16 +482,16 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 
 // measure adds the metrics of the running parts, nil for the others, and returns functions that keep them up to date. The notifier
 // measures the overall state: several programs on one NATS would count the same.
-func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, told *notifier) []func() error {
+func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, tickets *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {
 		u.metrics.Exporter(x.Export)
 	}
-	if told == nil {
+	if tickets == nil {
 		return nil
 	}
-	u.metrics.Tickets(told.notifications)
+	u.metrics.Tickets(tickets.notifications)
 	return []func() error{func() error {
 		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
 			func(err error) {

@@ -205,7 +205,7 @@ func (p *program) faultRm() *cobra.Command {
 			}
 			for _, a := range args {
 				if n, err := strconv.Atoi(a); err != nil || n < 1 {
-					return command.Wrong("%q is no number of a fault: see lbremedy-sim fault ls", a)
+					return command.Wrong("%q is not a number of a fault: see lbremedy-sim fault ls", a)
 				}
 			}
 			c, err := p.connect()
