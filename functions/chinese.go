@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// chinese are the Chinese texts in the folders of classes and of the doctor. They are embedded here and not
-// in the classes, to keep languages out of the programs of functions.
+// chinese are the Chinese texts of classes and of the doctor. They are embedded here to keep languages out of the programs of functions.
 //
 //go:embed */*.zh.*
 var chinese embed.FS
@@ -29,7 +28,6 @@ func CheckPage(l *say.Language, check, english string) string {
 	return page(l, "doctor/"+folder(check), english)
 }
 
-// folder returns the name of the folder of a class, or of the page of a check.
 func folder(id string) string { return strings.ReplaceAll(id, "-", "") }
 
 func page(l *say.Language, name, english string) string {

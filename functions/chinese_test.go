@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// TestFolders checks that a class that is only a folder has its page and its sentences in Chinese.
 func TestFolders(t *testing.T) {
 	base := &say.Language{Tag: "zh-CN", Twins: map[string]string{"none": "无"}}
 	l := with(base, fstest.MapFS{"busy/say.zh.json": {Data: []byte(`{"It is busy.": "正忙。"}`)}, "quota/doc.zh.md": {Data: []byte("# 配额")}})

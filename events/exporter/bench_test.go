@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// arrivals returns a channel of the times at which failures are stored, by Event name.
 func (w *world) arrivals(filter string) <-chan arrival {
 	ch := make(chan arrival, 10000)
 	s := w.connect()
@@ -43,7 +42,6 @@ func quiet(w *world, e *Exporter) *Exporter {
 	return e
 }
 
-// BenchmarkLatency reports the time from an Event's creation until a reader of the stream sees the stored failure, at 50 Events a second.
 func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b)
 	stop := w.run(quiet(w, w.exporter(nil)))
@@ -88,8 +86,7 @@ func BenchmarkLatency(b *testing.B) {
 	report("created", created)
 }
 
-// BenchmarkBurst reports how many of 3,000 Events created at once are exported per second, compared with a bare loop that watches
-// and publishes.
+// BenchmarkBurst reports how many of 3,000 Events created at once are exported per second, compared with a bare watch and publish.
 func BenchmarkBurst(b *testing.B) {
 	const n, writers = 3000, 16
 	burst := func(w *world, arrived <-chan arrival) float64 {
@@ -153,7 +150,6 @@ func BenchmarkBurst(b *testing.B) {
 	})
 }
 
-// BenchmarkMessage reports what it costs to make a message from an Event.
 func BenchmarkMessage(b *testing.B) {
 	s := &session{Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
 	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: "99999999-1111-2222-3333-444444444444", ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",

@@ -1,30 +1,23 @@
-// Package exporter turns a cluster's Events about failed load-balancer syncs into classified CloudEvents in the stream FAILED.
+// Package exporter turns a cluster's Events about failed load-balancer syncs into classified CloudEvents in the stream FAILED. It
+// publishes each occurrence once; the recorder reports repeated failures as updates of one Event. Other reasons, such as
+// EnsuredLoadBalancer, are not published. Begin with New and Exporter.Run. The exporter holds no state:
 //
-// It watches Events about Services, Nodes and the cluster (event.Warnings), adds and updates alike: the recorder reports a
-// repeated failure as an update of one Event, and each occurrence is published once. EnsuredLoadBalancer and other reasons are not
-// published; read them from the cluster if you need them. Begin with New and Exporter.Run. The exporter holds no state:
-//
-//   - Order is kept by compare-and-set on the subject: any number of exporters may watch one cluster, with the same
-//     result and without a leader. The higher resource version is newer. The one exception is a stored version later
-//     than the cluster's own, as after a restore of etcd: it doesn't come from this cluster and is replaced.
-//   - Progress is a resource version in NATS. It is saved once everything up to it is acknowledged. A start continues
-//     from there, or, if that is impossible, from a list of all Events. A list yields only the newest Event of each
-//     Service and class, which is also all that the stream keeps.
-//   - Lists are bounded (package kube). If a list is longer, what was read is published, a log line says that there is
-//     more, and the watch delivers the others when the controller reports them again.
-//   - Memory is bounded. If nothing gets through to NATS for 30 s, all that waits is dropped, and listed again when NATS
-//     answers. The API server keeps Events for an hour, so shorter outages lose nothing.
-//   - Events are untrusted input. An Event is published if its namespace, name and UID are those of one Service
-//     (registry.go), within its namespace's budget (queue.go), and dated neither in the future nor long before the Event.
-//   - Events about Nodes and the cluster (others.go) are few: they are listed again before each watch and not covered by
-//     progress. A Node's UID is read from the cluster, since the controller writes the Node's name in its place.
+//   - Order: the higher resource version wins, by compare-and-set on the subject, so any number of exporters may run without a leader.
+//     A stored version later than the cluster's own, as after a restore of etcd, is replaced.
+//   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
+//     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
+//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
+//     it when the controller reports it again. If nothing reaches NATS for 30 s, everything waiting is dropped and listed again later.
+//     The API server keeps Events for an hour, so shorter outages lose nothing.
+//   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
+//     (queue.go), and dated neither in the future nor long before the Event.
+//   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
+//     the cluster, since the controller writes the name in its place.
 //   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
-//   - An Event that can't become a message, such as one about a Service with an invalid UID, goes to DEAD with the reason,
-//     and progress moves on. Each namespace may send ten of them and then one an hour, which keeps it from filling DEAD.
+//   - DEAD takes Events that can't become messages, with the reason, and progress moves on: ten of each namespace, then one an hour.
 //
-// Events that the controller's check before an upgrade writes under "DryRun:" are reported and never acted on. They report no
-// failed Service, so they don't belong in FAILED, and nothing is wrong with them, so they don't belong in DEAD. They are counted;
-// per namespace, ten and then one an hour are logged with their redacted text.
+// Failures that the check before an upgrade predicts ("DryRun:") are counted and logged with their redacted text, ten of each namespace
+// and then one an hour. They report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
 package exporter
 
 import (
@@ -47,11 +40,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Grants are the cluster permissions of an exporter. Besides reading Events, it counts the LoadBalancer Services, watches for new
-// ones, and reads Nodes and Services named in Events.
+// Grants are the cluster permissions of an exporter.
 var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices, grant.GetNodes}
 
-// services selects the Events about Services. They are watched from the saved progress on.
 var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
 const (
@@ -87,7 +78,7 @@ type Config struct {
 // Stats counts events since the exporter was made.
 type Stats struct {
 	Events     atomic.Int64 // Events read, from watches and lists
-	Ignored    atomic.Int64 // of these, those that report no failed sync of this cloud
+	Ignored    atomic.Int64 // Events that report no failed sync of this cloud
 	Published  atomic.Int64 // stored in FAILED
 	Kept       atomic.Int64 // not stored, since FAILED held the same or a newer one, or DEAD this one
 	Dead       atomic.Int64 // sent to DEAD
@@ -97,7 +88,7 @@ type Stats struct {
 	Slowed     atomic.Int64 // over the budget of their namespace when they came; each is also counted by its outcome
 	Reported   atomic.Int64 // failures predicted by a check before an upgrade
 	Relists    atomic.Int64 // lists of all Events
-	Incomplete atomic.Int64 // of these, those longer than the limit
+	Incomplete atomic.Int64 // lists longer than the limit
 	Retries    atomic.Int64 // publishes that were retried
 	Unread     atomic.Int64 // failed reads of a Service, to be retried
 	Saves      atomic.Int64 // how often progress was saved
@@ -120,9 +111,9 @@ type Exporter struct {
 	posted   chan kube.Selection // each selects one Event that a request names
 
 	mu      sync.Mutex
-	now     *entries // of the current session
-	present string   // latest resource version known to exist
-	done    string   // resource version up to which everything was published, over all sessions
+	now     *entries
+	present string // latest resource version known to exist
+	done    string // resource version up to which everything was published, over all sessions
 	news    chan struct{}
 }
 
@@ -158,15 +149,14 @@ func (e *Exporter) Lag() time.Duration {
 // Ready reports whether Events are read and reach NATS.
 func (e *Exporter) Ready() bool { return e.ready.Load() }
 
-// Run exports until ctx ends, finishes what is in flight and returns nil. It returns an error if the first contact with NATS or
-// the cluster fails; later outages are waited out, however long they take.
+// Run exports until ctx ends, and returns nil. It fails only if the first contact with NATS or the cluster fails; it waits out later outages.
 func (e *Exporter) Run(ctx context.Context) error {
 	from, err := e.start(ctx)
 	if err != nil {
 		return err
 	}
 	defer e.ready.Store(false)
-	// Progress is saved until the last publish has finished, which is after ctx ends.
+	// Progress is saved until the last publish has finished, after ctx ends.
 	saving, saved := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	side.Go(func() { e.save(saving) })
@@ -185,8 +175,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// count lists the LoadBalancer Services now and then, stores their number (the cluster's budget is a share of it), and registers
-// them and those created in between. Nothing else depends on it: a cluster that refuses the list or watch is only logged.
+// count periodically lists and registers the LoadBalancer Services, and stores their number for the cluster's budget. It only logs refusals.
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)
@@ -211,7 +200,6 @@ func (e *Exporter) count(ctx context.Context) {
 	}
 }
 
-// counted stores the number of LoadBalancer Services as soon as NATS accepts it. It gives up when ctx ends.
 func (e *Exporter) counted(ctx context.Context, n int) {
 	for {
 		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
@@ -223,8 +211,7 @@ func (e *Exporter) counted(ctx context.Context, n int) {
 	}
 }
 
-// meet registers LoadBalancer Services newer than the resource version until the next count. It ends early if the API server
-// refuses the watch or has forgotten the version.
+// meet registers newer LoadBalancer Services until the next count, or until the API server refuses the watch or forgets the version.
 func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
 	for left := time.Until(until); ctx.Err() == nil && left > 0; left = time.Until(until) {
 		var err error
@@ -267,7 +254,6 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 	return saved, nil
 }
 
-// A session is one stretch of reading and publishing. It ends with ctx, or when nothing gets through.
 type session struct {
 	*Exporter
 	entries *entries
@@ -276,7 +262,6 @@ type session struct {
 	ctx     context.Context // of the publishes; it ends a moment after the reading
 }
 
-// session reads and publishes until ctx ends or nothing gets through.
 func (e *Exporter) session(ctx context.Context, from string) {
 	publishing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -335,7 +320,6 @@ func (e *Exporter) guard(ctx context.Context) bool {
 	}
 }
 
-// awaitNATS returns when NATS answers or ctx ends.
 func (e *Exporter) awaitNATS(ctx context.Context) {
 	e.ready.Store(false)
 	backoff := retry.Backoff(firstWait, lastWait)
@@ -349,7 +333,6 @@ func (e *Exporter) awaitNATS(ctx context.Context) {
 	}
 }
 
-// read lists if it must and watches otherwise, until ctx ends.
 func (s *session) read(ctx context.Context, from string) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	silent := false  // the last watch delivered nothing, or broke
@@ -405,8 +388,7 @@ func (s *session) read(ctx context.Context, from string) {
 	}
 }
 
-// known returns the resource version if the cluster knows it. It returns an empty version for a future one: etcd was restored, and
-// a watch would wait silently.
+// known returns "" for a future version: after a restore of etcd a watch would wait for it silently.
 func (s *session) known(ctx context.Context, version string) (string, error) {
 	present, err := s.c.Kube.EventsVersion(ctx)
 	if err != nil {
@@ -425,14 +407,12 @@ func (s *session) known(ctx context.Context, version string) (string, error) {
 	return "", nil
 }
 
-// An outage is a time during which Events can't be read.
 type outage struct {
 	began  time.Time // zero: no outage
 	denied bool      // the API server refuses, which retrying won't change
 }
 
-// complain logs that Events can't be read, once per outage, and again if the API server refuses instead of being unreachable, or
-// the other way round.
+// complain logs once per outage, and again if unreachable turns into refused or the other way round.
 func (s *session) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -449,7 +429,6 @@ func (s *session) complain(ctx context.Context, err error) {
 	}
 }
 
-// reads notes that Events can be read.
 func (s *session) reads() {
 	if !s.unread.began.IsZero() {
 		s.log.Info("Events can be read again", "silence", time.Since(s.unread.began).Round(time.Millisecond))
@@ -488,8 +467,7 @@ func (s *session) list(ctx context.Context) (string, error) {
 		return ctx.Err()
 	})
 	if errors.Is(err, kube.ErrIncomplete) && version != "" {
-		// The list is endless if somebody keeps writing. A failure that lasts is reported again within five minutes, and the watch
-		// delivers that.
+		// Somebody may keep writing. A failure that lasts is reported again within five minutes, and the watch delivers that.
 		s.stats.Incomplete.Add(1)
 		s.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
 		err = nil
@@ -513,7 +491,6 @@ func (s *session) list(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// take processes one change.
 func (s *session) take(ch kube.Change) {
 	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 		if o, ok := s.classify(ch.Event); ok {
@@ -525,7 +502,7 @@ func (s *session) take(ch kube.Change) {
 	s.passed(s.entries.skip(ch.Event.ResourceVersion))
 }
 
-// put publishes an occurrence and closes its entry in the ledger. If the session ends before, the entry stays open.
+// put leaves the entry open if the session ends first.
 func (s *session) put(w *waiting) {
 	m, err := w.message(s.c.Cluster)
 	if err != nil {
@@ -560,14 +537,13 @@ func (s *session) put(w *waiting) {
 	}
 }
 
-// passes reports whether a retry of a failed publish may succeed: NATS is unreachable or full, or the session ends.
+// passes reports whether a retry of a failed publish may succeed.
 func passes(err error) bool {
 	return errors.Is(err, stream.ErrUnavailable) || errors.Is(err, stream.ErrFull) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// refuse buries an Event that can never become a message. A tenant can write any number of these: per namespace a few go to DEAD,
-// and the others are counted as strange.
+// refuse limits burials: a tenant can write any number of these. Those beyond the limit are counted as strange.
 func (s *session) refuse(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) || s.queues.maySample(w.Namespace) {
 		s.bury(w, reason)
@@ -581,7 +557,6 @@ func (s *session) refuse(w *waiting, reason error) {
 	s.through(w)
 }
 
-// bury sends to DEAD what can't become a message of FAILED. It skips what was buried before, according to progress.
 func (s *session) bury(w *waiting, reason error) {
 	if s.buried(w.ResourceVersion) {
 		s.stats.Kept.Add(1)
@@ -606,14 +581,12 @@ func (s *session) bury(w *waiting, reason error) {
 	s.through(w)
 }
 
-// buried reports whether an Event of this version was handled before.
 func (e *Exporter) buried(version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return version != "" && !kube.Later(version, e.done)
 }
 
-// exists records that the cluster has reached a resource version.
 func (e *Exporter) exists(version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -622,8 +595,7 @@ func (e *Exporter) exists(version string) {
 	}
 }
 
-// newerThan returns two functions: newer reports whether a stored message is older than o; unsure returns why that could not be
-// found out, or nil.
+// newerThan returns newer, and unsure, which returns why newer could not be decided, or nil.
 func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsure func() error) {
 	var err error
 	newer = func(stored stream.Message) bool {
@@ -641,8 +613,7 @@ func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsu
 	}
 }
 
-// otherCluster reports whether a resource version comes from another cluster, or from before a restore: it is later than the present one,
-// as another exporter's never is.
+// otherCluster reports whether a version is later than the cluster's present one: it comes from another cluster, or from before a restore.
 func (s *session) otherCluster(version string) (bool, error) {
 	known := func() bool {
 		s.mu.Lock()
@@ -660,14 +631,12 @@ func (s *session) otherCluster(version string) (bool, error) {
 	return !known(), nil
 }
 
-// passed records up to which version the ledger is closed.
 func (s *session) passed(version string) {
 	if version != "" {
 		s.finished(version)
 	}
 }
 
-// finished records that everything up to a resource version is published.
 func (e *Exporter) finished(version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -714,7 +683,7 @@ func (e *Exporter) save(ctx context.Context) {
 	}
 }
 
-// keep saves a resource version as progress if it is later than the saved one: progress only moves forward, whoever saves it.
+// keep only moves progress forward, whichever exporter saves it.
 func (e *Exporter) keep(ctx context.Context, version string) error {
 	for {
 		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))
@@ -730,7 +699,6 @@ func (e *Exporter) keep(ctx context.Context, version string) error {
 	}
 }
 
-// report logs an Event that is never acted on.
 func (e *Exporter) report(ev kube.Event, what string) {
 	e.log.Info(what, "kubeevent", ev.Namespace+"/"+ev.Name, "about", ev.Object.Kind+" "+ev.Object.Namespace+"/"+ev.Object.Name,
 		"message", event.Abridge(ev.Message))

@@ -47,20 +47,19 @@ const (
 	untaged = "Error syncing load balancer [lb-1]: not able to find loadbalancer named [a1] in openapi, but it's defined in service.loaderbalancer.ingress"
 )
 
-// A world is a namespace of a cluster and a NATS server with the streams in it.
 type world struct {
 	testing.TB
 	ctx  context.Context
 	join *cluster.Cluster
 	ns   string
-	id   string // of the cluster, for NATS
+	id   string
 	dir  string
 	port int
 	nats *embedded.Server
 	s    *stream.Stream
 
 	mu   sync.Mutex
-	made map[int]string // UIDs of the Services
+	made map[int]string
 }
 
 func newWorld(t testing.TB) *world {
@@ -83,7 +82,6 @@ func worldOn(t testing.TB, join *cluster.Cluster) *world {
 	return w
 }
 
-// startNATS starts the server, on the port and files of its last run if there was one.
 func (w *world) startNATS() {
 	w.Helper()
 	s, err := embedded.Start(embedded.Options{Dir: w.dir, Port: w.port, Sync: true})
@@ -103,13 +101,11 @@ func (w *world) connect() *stream.Stream {
 	return nats.Connect(w, stream.Config{URL: w.nats.URL()})
 }
 
-// exporter makes an exporter that reaches the API server by the configuration and has no budgets.
 func (w *world) exporter(config *rest.Config) *Exporter {
 	w.Helper()
 	return w.budgeted(config, 100_000, 100_000)
 }
 
-// budgeted makes an exporter with a budget for each namespace.
 func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exporter {
 	w.Helper()
 	k, err := kube.New(cmp.Or(config, w.join.Config))
@@ -124,7 +120,6 @@ func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exp
 	return e
 }
 
-// run runs an exporter until the function that it returns is called or the test ends.
 func (w *world) run(e *Exporter) (stop func()) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan error, 1)
@@ -142,7 +137,6 @@ func (w *world) run(e *Exporter) (stop func()) {
 	return stop
 }
 
-// event makes an Event about a Service as the controller's recorder does.
 func (w *world) event(name, uid, message string) *corev1.Event {
 	w.Helper()
 	return w.make(w.newEvent(name, uid, message))
@@ -168,7 +162,6 @@ func (w *world) make(e *corev1.Event) *corev1.Event {
 	return e
 }
 
-// again repeats the Event as the recorder does.
 func (w *world) again(e *corev1.Event) *corev1.Event {
 	w.Helper()
 	e.Count++
@@ -180,14 +173,13 @@ func (w *world) again(e *corev1.Event) *corev1.Event {
 	return e
 }
 
-// A tail is what was stored in FAILED about the world's namespace, in order.
+// A tail is what FAILED stored about the world's namespace, in order.
 type tail struct {
 	w    *world
 	ch   chan event.Failure
 	most map[string]int // the highest count that was read, by the Service's UID
 }
 
-// tail reads all that is stored in FAILED, from the beginning.
 func (w *world) tail() *tail {
 	t := &tail{w: w, ch: make(chan event.Failure, 10000), most: map[string]int{}}
 	s := w.connect()
@@ -232,7 +224,7 @@ func (t *tail) next(n int) []event.Failure {
 	return got
 }
 
-// until reads until all of the UIDs have, or had, a failure with at least the count.
+// until reads until each UID has, or had, a failure with at least the count.
 func (t *tail) until(uids []string, count int) {
 	t.w.Helper()
 	for _, u := range uids {
@@ -242,7 +234,6 @@ func (t *tail) until(uids []string, count int) {
 	}
 }
 
-// uid returns the UID of the world's nth Service, which it creates if necessary.
 func (w *world) uid(n int) string {
 	w.Helper()
 	w.mu.Lock()
@@ -275,7 +266,6 @@ func (w *world) service(name string) string {
 	return string(svc.UID)
 }
 
-// named returns the name of the Service with the UID; "web" if the world made none.
 func (w *world) named(uid string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,7 +277,6 @@ func (w *world) named(uid string) string {
 	return "web"
 }
 
-// last returns the failure that is stored for a class and a Service.
 func (w *world) last(class, uid string) (event.Failure, stream.Message) {
 	w.Helper()
 	m, err := w.s.Last(w.ctx, stream.Failed, event.FailedSubject(w.id, class, uid))
@@ -323,7 +312,6 @@ func TestEachOccurrence(t *testing.T) {
 			rows = append(rows, row{f.Class, f.Service.UID, f.Event.Name, f.Count})
 		}
 	}
-	// Each replaces the one before, so each is awaited.
 	first := w.event("web.1", w.uid(1), full)
 	take(1)
 	first = w.again(first)
@@ -430,7 +418,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestProgressAheadOfTheCluster proves that progress of another cluster, or from before a restore of etcd, hides nothing.
+// TestProgressAheadOfTheCluster proves that progress from another cluster or before a restore of etcd hides nothing.
 func TestProgressAheadOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
@@ -469,7 +457,7 @@ func TestRestoredCluster(t *testing.T) {
 	}
 }
 
-// A gate is a proxy of an API server that can refuse requests. All others pass.
+// A gate is a proxy of an API server that refuses chosen requests.
 type gate struct {
 	mu     sync.Mutex
 	refuse func(watch bool, w http.ResponseWriter) bool // reports whether it has answered
@@ -481,7 +469,6 @@ type gate struct {
 	blind    bool                             // Services may not be watched
 }
 
-// through returns the configuration for a new gate.
 func (w *world) through() (*rest.Config, *gate) {
 	w.Helper()
 	g := &gate{asked: make(chan bool, 1000), reads: map[string]int{}}
@@ -549,7 +536,6 @@ func (w *world) through() (*rest.Config, *gate) {
 	return &rest.Config{Host: server.URL}, g
 }
 
-// set changes what is refused, and closes open watches.
 func (g *gate) set(refuse func(watch bool, w http.ResponseWriter) bool) {
 	g.mu.Lock()
 	g.refuse = refuse
@@ -566,7 +552,6 @@ func (g *gate) cutAll() {
 	g.cut = nil
 }
 
-// awaitAsked waits for a request for a watch, or for a list.
 func (w *world) awaitAsked(g *gate, watch bool) {
 	w.Helper()
 	for {
@@ -586,8 +571,7 @@ func away(_ bool, w http.ResponseWriter) bool {
 	return true
 }
 
-// TestCutWatches proves that nothing is lost when watches break, when the API server is unreachable, and when it has forgotten the
-// version meanwhile.
+// TestCutWatches proves that nothing is lost when watches break or the API server is unreachable or forgets the version.
 func TestCutWatches(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t))
 	config, g := w.through()
@@ -617,7 +601,7 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
-// TestOutage proves that an outage of the API server is logged at its beginning and its end, however many requests fail meanwhile.
+// TestOutage proves that an outage of the API server is logged once at its beginning and once at its end.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
@@ -643,8 +627,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestEndlessList proves that of a list beyond the limit the part that was read is published, that the rest is logged, and that
-// the watch continues from there.
+// TestEndlessList proves that the part of a list within the limit is published, the rest logged, and the watch continues from there.
 func TestEndlessList(t *testing.T) {
 	w := newWorld(t)
 	first, err := json.Marshal(w.event("a", w.uid(1), full))
@@ -679,7 +662,7 @@ func TestEndlessList(t *testing.T) {
 	}
 }
 
-// TestRefusedWatches proves that watches that are closed at once, or end with "410 Gone", lead to lists, but not to a storm of them.
+// TestRefusedWatches proves that closed or "410 Gone" watches lead to lists without a storm of them.
 func TestRefusedWatches(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"closed at once": "",
@@ -726,8 +709,7 @@ func TestRefusedWatches(t *testing.T) {
 	}
 }
 
-// TestNATSAway proves that what happens while NATS is away arrives when it is back: by retries after a short outage, by a new list
-// after a longer one.
+// TestNATSAway proves that Events from an outage of NATS arrive later: by retries if it was short, by a new list otherwise.
 func TestNATSAway(t *testing.T) {
 	for name, long := range map[string]bool{"short": false, "long": true} {
 		t.Run(name, func(t *testing.T) {
@@ -769,7 +751,6 @@ func TestNATSAway(t *testing.T) {
 	}
 }
 
-// await polls until yes returns true; the test fails if it never does.
 func (w *world) await(what string, yes func() bool) {
 	w.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -783,7 +764,6 @@ func (w *world) await(what string, yes func() bool) {
 	}
 }
 
-// TestTwoExporters proves that two exporters have the same result as one.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.exporter(nil), w.exporter(nil)
@@ -810,7 +790,6 @@ func TestTwoExporters(t *testing.T) {
 		}
 		latest[f.Service.UID] = f.Count
 	}
-	// The second exporter leaves the stored failures unchanged.
 	w.await("both exporters are through", func() bool {
 		return a.Lag() == 0 && b.Lag() == 0 && a.Stats().Kept.Load()+b.Stats().Kept.Load() >= services
 	})
@@ -961,7 +940,6 @@ func TestHostileEvents(t *testing.T) {
 	}
 	check()
 	stop()
-	// After a restart that lists, they are not buried again.
 	w.join.Compact(t)
 	e = w.exporter(nil)
 	w.run(e)

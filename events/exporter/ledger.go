@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Entries track how far everything is published. Occurrences are entered in the order of the cluster and closed in any order;
-// progress is the last version before which nothing is open.
+// entries track how far everything is published: they are entered in the cluster's order and closed in any order. Progress is the last
+// version before which nothing is open.
 type entries struct {
 	mu       sync.Mutex
 	entries  []*entry  // open ones, in order
@@ -17,7 +17,6 @@ type entries struct {
 	ack      time.Time // when NATS last accepted something
 }
 
-// An entry is one occurrence that isn't closed yet.
 type entry struct {
 	before string // the progress when all before are closed and this one is open
 	held   bool   // holds progress without an occurrence
@@ -57,7 +56,6 @@ func (l *entries) made() string {
 	return now
 }
 
-// send notes that an occurrence is sent to NATS.
 func (l *entries) send(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,21 +64,21 @@ func (l *entries) send(e *entry) {
 	}
 }
 
-// acked notes that NATS has accepted something. Many entries close without having been sent.
+// acked notes an acknowledgement by NATS. Many entries close without having been sent.
 func (l *entries) acked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ack = time.Now()
 }
 
-// hold turns an entry into one without an occurrence: it holds progress until it is closed.
+// hold makes an entry hold progress, without an occurrence, until it is closed.
 func (l *entries) hold(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.held = true
 }
 
-// close removes an entry, and returns the progress made; empty if something before it is open.
+// close removes an entry, and returns the progress made; "" if something before it is open.
 func (l *entries) close(e *entry) (progress string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +100,6 @@ func (l *entries) unclosed() int {
 	return n
 }
 
-// lag returns how long the oldest open entry has waited.
 func (l *entries) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +109,7 @@ func (l *entries) lag() time.Duration {
 	return time.Since(l.entries[0].since)
 }
 
-// silence returns how long NATS has accepted nothing although something was sent; zero if nothing is.
+// silence returns how long NATS has accepted nothing although something was sent; otherwise zero.
 func (l *entries) silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

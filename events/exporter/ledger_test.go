@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// TestLedger proves that progress never passes an open entry.
 func TestLedger(t *testing.T) {
 	l := newEntries()
 	want := func(what, got, want string) {
@@ -32,7 +31,6 @@ func TestLedger(t *testing.T) {
 		t.Errorf("nothing waits, and the lag is %s", l.lag())
 	}
 
-	// A list makes progress as a whole.
 	a, b = l.open(""), l.open("")
 	want("the list's own version", l.skip("9"), "")
 	want("one of the list", l.close(a), "")
@@ -40,7 +38,7 @@ func TestLedger(t *testing.T) {
 	want("after the list", l.close(c), "")
 	want("the last of the list", l.close(b), "10")
 
-	// Any number of closed entries behind an open one take no room.
+	// Closed entries behind an open one take no room, and one that only holds progress doesn't count as open.
 	a = l.open("11")
 	for range 1000 {
 		want("passing by", l.skip("12"), "")
@@ -50,7 +48,6 @@ func TestLedger(t *testing.T) {
 	}
 	want("the one that was open", l.close(a), "12")
 
-	// Neither do those closed behind it, and one that only holds progress doesn't count as open.
 	a = l.open("13")
 	l.hold(a)
 	for range 1000 {
@@ -62,8 +59,7 @@ func TestLedger(t *testing.T) {
 	want("what held it", l.close(a), "14")
 }
 
-// TestSilence proves that only an acknowledgement of NATS ends its silence: skipped Events every few seconds must not hide from
-// the exporter that NATS is away.
+// TestSilence proves that only an acknowledgement of NATS ends its silence; skipped Events don't hide that NATS is away.
 func TestSilence(t *testing.T) {
 	l := newEntries()
 	a, b := l.open("1"), l.open("2")

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An occurrence is one version of an Event about a failed sync, and its class.
 type occurrence struct {
 	kube.Event
 	class string
@@ -21,7 +20,6 @@ type occurrence struct {
 	about event.Service // a Node's has no UID until that is proven
 }
 
-// classify returns an Event as a classified occurrence, and whether to publish it.
 func (s *session) classify(ev kube.Event) (occurrence, bool) {
 	s.stats.Events.Add(1)
 	s.last.Store(time.Now().UnixNano())
@@ -57,7 +55,6 @@ func (s *session) classify(ev kube.Event) (occurrence, bool) {
 	return s.occurrence(ev, m.Class, kind), true
 }
 
-// occurrence returns an Event in the form that is published.
 func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 	ev.Writers, ev.Host = nil, "" // nobody reads them, and many Events may wait at once
 	// The API server accepts messages of a megabyte, and many may wait at once.
@@ -73,8 +70,7 @@ func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
 // backdated is how far the clock of an Event's writer may be behind the API server's.
 const backdated = 10 * time.Minute
 
-// datable returns at, limited to a credible time: not after now, and not long before the API server accepted the Event. An Event's
-// writer chooses its times, and one dated 2100 would stay the newest forever.
+// datable limits at to between shortly before the API server accepted the Event and now: one dated 2100 would stay the newest forever.
 func datable(at, created, now time.Time) time.Time {
 	if at.After(now) {
 		return now
@@ -85,8 +81,7 @@ func datable(at, created, now time.Time) time.Time {
 	return at
 }
 
-// key identifies occurrences in one namespace that replace each other. It includes the name: until proven, the UID may be another
-// Service's.
+// key identifies occurrences that replace each other. It includes the name: until proven, the UID may be another Service's.
 func (o occurrence) key() string {
 	if o.invalid() != nil {
 		return "event " + o.UID
@@ -104,8 +99,7 @@ func inOrder(a, b occurrence) int {
 	return 0
 }
 
-// invalid returns why the Event can't be about an existing object, or nil. The API server doesn't check that, so a tenant may
-// write anything.
+// invalid returns why the Event can't be about an existing object, or nil. The API server doesn't check that.
 func (o occurrence) invalid() error {
 	if o.kind != "" {
 		return o.invalidOther()
@@ -122,14 +116,13 @@ func (o occurrence) invalid() error {
 	return nil
 }
 
-// A message is an occurrence in the form that NATS stores.
 type message struct {
 	subject, id string
 	header      map[string][]string
 	data        []byte
 }
 
-// message returns the occurrence as a message of FAILED, or an error if it can't be one.
+// message returns an error if the occurrence can't be a message of FAILED.
 func (o occurrence) message(cluster string) (message, error) {
 	if err := o.invalid(); err != nil {
 		return message{}, err
@@ -158,8 +151,7 @@ func (o occurrence) message(cluster string) (message, error) {
 	return message{event.FailedSubject(cluster, o.class, o.about.UID), event.MessageID(e), header, data}, nil
 }
 
-// remains returns what DEAD keeps of the Event: again a Kubernetes Event, for the same readers, with all texts cut and the message
-// redacted.
+// remains returns what DEAD keeps: again a Kubernetes Event, with all texts cut and the message redacted.
 func (o occurrence) remains() (header map[string][]string, data []byte) {
 	type object map[string]any
 	at := func(t time.Time) any {
@@ -194,10 +186,9 @@ func (o occurrence) remains() (header map[string][]string, data []byte) {
 	}, data
 }
 
-// clip cuts a text that is usually short but unbounded.
 func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 512)], "?") }
 
-// versionOf returns the resource version of a message of FAILED; empty if it has none, in which case any occurrence replaces it.
+// versionOf returns "" for a message without a version; any occurrence replaces that.
 func versionOf(m stream.Message) string {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {

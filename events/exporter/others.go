@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// others returns selections of the Events about failures of Nodes and of the cluster: those by the controller's components. Events
-// about objects without a namespace are in the namespace default.
+// others selects the controller's Events about Nodes and the cluster. Events about objects without a namespace are in the namespace default.
 func others() []kube.Selection {
 	var of []string
 	for _, w := range event.Warnings {
@@ -28,7 +27,7 @@ func others() []kube.Selection {
 	return all
 }
 
-// other lists and watches such Events until ctx ends. Every list publishes all of them again; NATS stores the newest once.
+// other publishes all such Events again with every list; NATS stores the newest once.
 func (s *session) other(ctx context.Context, which kube.Selection) {
 	see := func(ev kube.Event) error {
 		if o, ok := s.classify(ev); ok && o.kind != "" {
@@ -55,13 +54,12 @@ func (s *session) other(ctx context.Context, which kube.Selection) {
 	}
 }
 
-// objectOf returns the object of a failure of this kind as the Event names it; false if it is about another kind of object.
 func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok bool) {
 	switch kind {
 	case event.KindNode:
 		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
 	case event.KindCluster:
-		// Both are in namespaces of the cluster's administrators. Elsewhere a tenant who may create Events could forge them.
+		// Both are in administrators' namespaces. Elsewhere a tenant who may create Events could forge them.
 		routes := ev.Namespace == metav1.NamespaceDefault && ev.Object.Namespace == "" && ev.Object.Name == event.RouteObject
 		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
 		return event.Thing(s.c.Cluster, kind, s.c.Cluster), routes || precheck
@@ -69,8 +67,7 @@ func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok 
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }
 
-// proves returns nil if the occurrence's object exists, noObject if it doesn't, and another error if it can't be read now. It
-// sets a Node's UID.
+// proves returns noObject if the object doesn't exist, another error if it can't be read now. It sets a Node's UID.
 func (s *session) proves(w *waiting) error {
 	switch w.kind {
 	case event.KindCluster:
@@ -91,7 +88,6 @@ func (s *session) proves(w *waiting) error {
 	return nil
 }
 
-// invalidOther returns why the Event can't be about a Node or the cluster, or nil.
 func (o occurrence) invalidOther() error {
 	if o.kind == event.KindNode && (!kube.ValidName(o.Object.Name) || o.Object.Namespace != "") {
 		return fmt.Errorf("no node can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// about makes a Warning about an object without a namespace, as the controller's recorder does.
 func (w *world) about(kind, name, uid, component, reason, message string) {
 	w.Helper()
 	now := metav1.Now()
@@ -37,8 +36,7 @@ func (w *world) about(kind, name, uid, component, reason, message string) {
 	})
 }
 
-// A failure of a Node is published under the Node's UID, although the controller writes its name there, and a failure of routes under the
-// cluster's. One about a Node that doesn't exist or has another UID, or that a tenant writes about the cluster, is not published.
+// A Node's failures are published under its UID, although the controller writes its name. Unknown Nodes and a tenant's Events are not.
 func TestOtherObjects(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "n-" + w.ns
@@ -82,7 +80,7 @@ func TestOtherObjects(t *testing.T) {
 	}
 }
 
-// TestListedFloodOfNodes proves that Events about Nodes without room in the queue of the namespace default are read again too.
+// TestListedFloodOfNodes proves that Events about Nodes without room in the queue of the namespace default are read again.
 func TestListedFloodOfNodes(t *testing.T) {
 	w := worldOn(t, cluster.Alone(t)) // exporters of other tests would publish its Events
 	name := "zz-" + w.ns              // listed last, after the room is used up
@@ -105,8 +103,7 @@ func TestListedFloodOfNodes(t *testing.T) {
 	})
 }
 
-// The result of a check before an upgrade is published whether it passed or failed: a passed check ends the case of a failed one.
-// A tenant's Event of that name is not published.
+// A passed check before an upgrade is published too: it ends the case of a failed one. A tenant's Event of that name is not.
 func TestPrecheckResult(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},

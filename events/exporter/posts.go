@@ -25,14 +25,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
-// Posts configures how EventBridge delivers a cluster's Events, by POST. ACK puts them into EventBridge as CloudEvents of the
-// types cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
+// Posts configures how EventBridge delivers a cluster's Events by POST. ACK puts them into EventBridge as CloudEvents of the types
+// cs:k8s:ServiceRelatedEvent and so on (EventBridge documentation, "ACK events").
 //
-// A request counts if EventBridge signed it and if it carries the target's token, which proves that it comes from the right rule:
-// EventBridge signs for every account. Even then it only names an Event. The Event is read from the API server, so only existing
-// Events are published, under their own resource versions.
-//
-// A list of all Events every half an hour finds what EventBridge doesn't deliver.
+// A request needs EventBridge's signature and, because EventBridge signs for every account, the target's token. It only names an Event,
+// which is then read from the API server under its own resource version. A list every half an hour finds what EventBridge doesn't deliver.
 type Posts struct {
 	Address string // where to listen; empty: Events are watched instead
 	URL     string // of the target, as the rule in EventBridge has it
@@ -94,7 +91,6 @@ func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// check returns what is wrong with the settings, or nil.
 func (p *Posts) check() error {
 	if p == nil {
 		return nil
@@ -112,7 +108,6 @@ func (p *Posts) check() error {
 	return nil
 }
 
-// A refusal is the reason why a request is not accepted.
 type refusal struct {
 	status int
 	says   string
@@ -120,8 +115,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.says }
 
-// ServeHTTP handles a request of EventBridge. 204 means that the Events it names will be read; any other status that none will.
-// EventBridge retries, and its rule's settings say what happens to undeliverable events.
+// ServeHTTP handles a request of EventBridge. 204 means that the named Events will be read, any other status that none will. EventBridge
+// retries, and its rule's settings say what happens to undeliverable events.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := e.receive(w, r)
 	var no *refusal
@@ -143,10 +138,10 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, no.says, no.status)
 }
 
-// receive handles one request. It compares the token before reading the body, and verifies the signature before decoding it.
+// receive compares the token before reading the body, and verifies the signature before decoding it.
 func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	p := e.c.Posts
-	target, _ := url.Parse(p.URL) // checked before
+	target, _ := url.Parse(p.URL)
 	switch {
 	case !p.limit.Allow():
 		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
@@ -217,7 +212,6 @@ func named(header http.Header, body []byte) ([]kube.Selection, error) {
 	return all, nil
 }
 
-// eventIn returns the Kubernetes Event named in a CloudEvent's data; false if it can't report a failure.
 func eventIn(data []byte) (kube.Selection, bool) {
 	var e struct {
 		Metadata                  struct{ Namespace, Name string }
@@ -232,7 +226,7 @@ func eventIn(data []byte) (kube.Selection, bool) {
 	return kube.Selection{Namespace: e.Metadata.Namespace, Fields: "metadata.name=" + e.Metadata.Name}, fails || about
 }
 
-// readPosted reads the Events that requests name, until ctx ends. A deleted one is ignored.
+// readPosted reads the Events that requests name. It ignores deleted ones.
 func (s *session) readPosted(ctx context.Context) {
 	for {
 		select {
@@ -255,7 +249,6 @@ func (s *session) readPosted(ctx context.Context) {
 	}
 }
 
-// see processes an Event that was read outside of a watch.
 func (s *session) see(ctx context.Context) func(kube.Event) error {
 	return func(ev kube.Event) error {
 		if o, ok := s.classify(ev); ok {
@@ -265,7 +258,7 @@ func (s *session) see(ctx context.Context) func(kube.Event) error {
 	}
 }
 
-// lists lists all Events now and then, until ctx ends: those from before the start, and those lost by EventBridge.
+// lists periodically lists all Events: those from before the start, and those lost by EventBridge.
 func (s *session) lists(ctx context.Context) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {

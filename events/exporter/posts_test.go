@@ -37,7 +37,6 @@ const (
 	certTarget = "https://" + certHost + "/x509_public_certificate.pem"
 )
 
-// A bridge signs as EventBridge does, and has its certificate.
 type bridge struct {
 	testing.TB
 	key   *rsa.PrivateKey
@@ -60,7 +59,6 @@ func newBridge(t testing.TB) *bridge {
 	return &bridge{TB: t, key: key, cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// RoundTrip stands in for the network that serves the certificate.
 func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.asked++; b.away {
 		return nil, errors.New("nobody is there")
@@ -75,7 +73,6 @@ func (b *bridge) posts() *Posts {
 	return &Posts{URL: target, Region: "cn-hangzhou", Token: postToken, wire: b}
 }
 
-// request returns a signed request. change is called before signing.
 func (b *bridge) request(media, body string, change func(http.Header)) *http.Request {
 	b.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://10.0.0.1:8080/events?cluster=c1", strings.NewReader(body))
@@ -107,7 +104,6 @@ func post(e *Exporter, r *http.Request) int {
 	return w.Code
 }
 
-// told returns an Event in the form that ACK sends to EventBridge.
 func told(t testing.TB, e *corev1.Event) string {
 	t.Helper()
 	data, err := json.Marshal(e)
@@ -120,8 +116,7 @@ func told(t testing.TB, e *corev1.Event) string {
 		`"aliyunpublishaddr":"172.25.0.1","data":%s}`, data)
 }
 
-// Events from EventBridge are published like watched ones, by an exporter that may watch only Services: from the start on, in each
-// form, once.
+// An exporter that may watch only Services publishes each Event from EventBridge once, in each form.
 func TestPosts(t *testing.T) {
 	w := newWorld(t)
 	b := newBridge(t)
@@ -173,8 +168,7 @@ func TestPosts(t *testing.T) {
 	}))
 	stored.until([]string{w.uid(4)}, 1)
 
-	// An Event that is repeated, older, deleted or about something else publishes nothing. Only the Event in the cluster counts,
-	// not the copy in the request.
+	// Only the Event in the cluster counts, not the copy in the request.
 	published := e.stats.Published.Load()
 	takes(replayed)
 	old := one.DeepCopy()
@@ -202,7 +196,6 @@ func TestPosts(t *testing.T) {
 	}
 }
 
-// A request that EventBridge did not sign for this target, or that can't be decoded, is refused.
 func TestPostsRefused(t *testing.T) {
 	b := newBridge(t)
 	good := `{"id":"1","source":"acs.cs","specversion":"1.0","type":"cs:k8s:ServiceRelatedEvent","data":{"metadata":{"namespace":"shop","name":"web.1"},` +
@@ -317,7 +310,6 @@ func TestPostsSettings(t *testing.T) {
 	}
 }
 
-// Events are found in all their envelopes.
 func TestEventIn(t *testing.T) {
 	ev := `{"metadata":{"namespace":"shop","name":"web.1"},"involvedObject":{"kind":"Service"}}`
 	quoted, _ := json.Marshal(ev)

@@ -30,7 +30,6 @@ const (
 	idleQueues   = 1024      // beyond this number, unused queues are swept
 )
 
-// A waiting is an occurrence on its way to NATS.
 type waiting struct {
 	occurrence
 	entry *entry
@@ -38,8 +37,8 @@ type waiting struct {
 	size  int
 }
 
-// A queue holds what waits in one namespace, and has a budget of its own: beyond it the newest of each Service and class wait, and
-// other namespaces pass. Overflow is spilled, and read again from the API server when the queue is empty.
+// A queue holds a namespace's waiting occurrences. Beyond its budget only the newest of each Service and class wait. Overflow is spilled
+// and read again later.
 type queue struct {
 	namespace string
 	arrivals  *rate.Limiter // detects a flood
@@ -57,7 +56,7 @@ type queue struct {
 	spill     *spill
 }
 
-// A spill represents the Events that found no room in a queue. Progress does not pass the first of them until all are published.
+// A spill represents Events without room in a queue. Progress does not pass the first of them until all are published.
 type spill struct {
 	entry *entry
 	after string // everything up to this version was accepted
@@ -86,7 +85,7 @@ func newQueues(perSecond float64, burst int) *queues {
 	}
 }
 
-// of returns the queue of a namespace; the caller holds the lock.
+// of returns a namespace's queue; the caller holds the lock.
 func (ls *queues) of(namespace string) *queue {
 	l := ls.all[namespace]
 	if l == nil {
@@ -118,7 +117,6 @@ func (ls *queues) sweep() {
 	ls.turn = 0
 }
 
-// An admitted is the result of adding an occurrence to its queue.
 type admitted struct {
 	over  bool     // its namespace exceeds its budget
 	flood bool     // and did not before
@@ -127,8 +125,7 @@ type admitted struct {
 	fresh bool     // the spill begins with it
 }
 
-// add puts an occurrence into the queue of its namespace. The arrivals budget doesn't apply to a list, which delivers long-past
-// Events all at once.
+// add puts an occurrence into its namespace's queue. A list delivers long-past Events at once, so the arrivals budget doesn't apply.
 func (ls *queues) add(w *waiting, listed bool) admitted {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -161,7 +158,7 @@ func (ls *queues) add(w *waiting, listed bool) admitted {
 	return a
 }
 
-// replace puts the newer of two occurrences into the waiting one's place, and returns the other.
+// replace keeps the newer of two occurrences in the queue, and returns the other.
 func (ls *queues) replace(l *queue, was, w *waiting) (other *waiting) {
 	if !kube.Later(w.ResourceVersion, was.ResourceVersion) {
 		return w
@@ -192,7 +189,7 @@ func (ls *queues) stir() {
 	}
 }
 
-// next waits for the next occurrence to publish, or for a queue whose spill is to be read. It returns neither if ctx has ended.
+// next waits for an occurrence to publish, or for a queue whose spill is to be read; neither if ctx has ended.
 func (ls *queues) next(ctx context.Context) (*queue, *waiting) {
 	for ctx.Err() == nil {
 		l, w, in := ls.pick(time.Now())
@@ -255,27 +252,24 @@ func (ls *queues) pick(now time.Time) (l *queue, w *waiting, in time.Duration) {
 	return nil, nil, in
 }
 
-// maySample reports whether one more unpublishable Event of a namespace may go to DEAD.
 func (ls *queues) maySample(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).samples.Allow()
 }
 
-// mayReport reports whether one more predicted failure of a namespace may be logged.
 func (ls *queues) mayReport(namespace string) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.of(namespace).foreseen.Allow()
 }
 
-// pause returns how long the queue rests after one more failure.
+// pause counts one more failure, and returns how long the queue rests.
 func (l *queue) pause() time.Duration {
 	l.failed++
 	return retry.Spread(retry.Pause(firstWait, lastWait, l.failed))
 }
 
-// landed records that an occurrence is closed.
 func (ls *queues) landed(l *queue, w *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -285,8 +279,7 @@ func (ls *queues) landed(l *queue, w *waiting) {
 	ls.stir()
 }
 
-// back returns an occurrence to its queue because its Service can't be read now, and lets the queue rest. If a newer one has come
-// meanwhile, it returns the older.
+// back returns an occurrence whose Service can't be read now to its queue, which then rests. It returns the older if a newer one came.
 func (ls *queues) back(l *queue, w *waiting) (was *waiting) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -303,7 +296,6 @@ func (ls *queues) back(l *queue, w *waiting) (was *waiting) {
 	return nil
 }
 
-// size returns roughly how many bytes an occurrence takes in memory.
 func (o occurrence) size() int {
 	n := 1024
 	for _, s := range []string{o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Reason, o.Type, o.Message, o.Component, o.Object.Kind, o.Object.Namespace,
@@ -313,7 +305,6 @@ func (o occurrence) size() int {
 	return n
 }
 
-// enter puts an occurrence from a watch, or from a list if listed, into its queue.
 func (s *session) enter(o occurrence, listed bool) {
 	version := o.ResourceVersion
 	if listed {
@@ -342,8 +333,7 @@ func (s *session) enter(o occurrence, listed bool) {
 	}
 }
 
-// overflow makes a queue read all Events of its namespace, since a list held more than there is room for. It reports whether the
-// entry now holds progress.
+// overflow makes a queue read all Events of its namespace. It reports whether the entry now holds progress.
 func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -356,7 +346,6 @@ func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	return true
 }
 
-// through closes an occurrence.
 func (s *session) through(w *waiting) {
 	s.passed(s.entries.close(w.entry))
 	if w.spill != nil {
@@ -367,7 +356,6 @@ func (s *session) through(w *waiting) {
 	}
 }
 
-// settle closes a spill once all of it is published.
 func (s *session) settle(sp *spill) {
 	s.queues.mu.Lock()
 	over := sp.read && sp.open == 0
@@ -377,7 +365,6 @@ func (s *session) settle(sp *spill) {
 	}
 }
 
-// drain publishes from the queues until ctx ends.
 func (s *session) drain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -394,7 +381,7 @@ func (s *session) drain(ctx context.Context) {
 	}
 }
 
-// refill reads the earliest spilled Events for which there is room now. It continues from there when these have left.
+// refill reads the earliest spilled Events for which there is room, and continues from there later.
 func (s *session) refill(ctx context.Context, l *queue) {
 	s.queues.mu.Lock()
 	after := l.spill.after
@@ -468,7 +455,7 @@ func (s *session) refill(ctx context.Context, l *queue) {
 	s.settle(sp)
 }
 
-// deal publishes an occurrence if it names an existing Service. If that can't be read now, the occurrence goes back to its queue.
+// deal publishes an occurrence if it names an existing Service. If that can't be read now, it goes back to its queue.
 func (s *session) deal(l *queue, w *waiting) {
 	if err := w.invalid(); err != nil {
 		s.refuse(w, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// flood makes n Events in a namespace, about Services that don't exist unless change sets others.
+// flood makes n Events about Services that don't exist, unless change sets others.
 func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 	w.Helper()
 	client := w.join.Client().CoreV1().Events(ns)
@@ -47,8 +47,7 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 	all.Wait()
 }
 
-// TestForeseen proves that a namespace can't flood the log with predicted failures of a check before an upgrade, and that only the
-// controller's count.
+// TestForeseen proves that a namespace can't flood the log with predicted failures, and that only the controller's count.
 func TestForeseen(t *testing.T) {
 	log := &shell.Log{}
 	s := &session{
@@ -71,8 +70,7 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// TestHugeMessages proves that a message of a megabyte, made to be slow to classify, doesn't delay the Events behind it: all
-// namespaces' Events are classified one after the other.
+// TestHugeMessages proves that a megabyte that is slow to classify doesn't delay the Events behind it, of any namespace.
 func TestHugeMessages(t *testing.T) {
 	s := &session{
 		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)},
@@ -103,8 +101,7 @@ func TestHugeMessages(t *testing.T) {
 	}
 }
 
-// TestFlood proves that a flooding namespace delays only itself: another one's failure is published as soon as without the flood,
-// which is counted, logged once and bounded in memory, and loses nothing.
+// TestFlood proves that a flooding namespace delays only itself. The flood is counted, logged once, bounded in memory, and loses nothing.
 func TestFlood(t *testing.T) {
 	w := newWorld(t)
 	flooding := w.join.Namespace(t)
@@ -143,7 +140,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestFloodIsCoalesced proves that of all that waits, spilled or not, the newest of each Service and class is published.
+// TestFloodIsCoalesced proves that the newest waiting Event of each Service and class is published, spilled or not.
 func TestFloodIsCoalesced(t *testing.T) {
 	w := newWorld(t)
 	const perSecond, burst, many, services = 15, 10, 800, 20 // a slow machine makes 30 Events a second
@@ -187,7 +184,6 @@ func TestFloodIsCoalesced(t *testing.T) {
 	})
 }
 
-// TestListedFlood proves that a list with more Events than there is room for is published too.
 func TestListedFlood(t *testing.T) {
 	w := newWorld(t)
 	const many = 300
@@ -206,7 +202,7 @@ func TestListedFlood(t *testing.T) {
 	}
 }
 
-// TestLanes proves that what waits is bounded, per namespace and in all.
+// TestLanes proves that the queues are bounded, per namespace and in all.
 func TestLanes(t *testing.T) {
 	ls := newQueues(1, 1)
 	l := newEntries()
@@ -225,7 +221,6 @@ func TestLanes(t *testing.T) {
 			t.Errorf("%d bytes and %d occurrences wait in %s", queue.bytes, len(queue.waiting), queue.namespace)
 		}
 	}
-	// Round robin: each namespace is asked before one is asked again.
 	met := map[string]int{}
 	for range 100 {
 		queue, w, _ := ls.pick(time.Now())
@@ -239,8 +234,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestBudget proves that a namespace publishes no more than its budget, however much waits and whatever others do. It uses the
-// queues without an API server, where other tests make Events too.
+// TestBudget proves that a namespace publishes no more than its budget. It runs without an API server, where other tests make Events too.
 func TestBudget(t *testing.T) {
 	const perSecond, burst, flood, others, seconds = 20, 30, 400, 50, 10
 	ls := newQueues(perSecond, burst)
@@ -277,7 +271,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestSweep proves that an inactive namespace is forgotten.
 func TestSweep(t *testing.T) {
 	ls := newQueues(1e6, 1)
 	for i := range 3 * idleQueues {

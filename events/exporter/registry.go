@@ -15,11 +15,10 @@ const (
 	registerFor = 10 * time.Minute // how long each is remembered
 )
 
-// A registry knows which Service a UID belongs to. A tenant of one namespace can write an Event with the UID of another namespace's
-// Service, and a failure replaces the one stored for its UID: before it is published, namespace, name and UID must be those of one Service.
+// A registry knows which Service a UID belongs to. An Event may carry the UID of another namespace's Service, and would replace its
+// stored failure: namespace, name and UID must be those of one Service.
 //
-// A UID is never reused, and its Service keeps namespace and name, so entries stay true. A missing Service is not remembered: it
-// may just have been created.
+// A UID is never reused, and its Service keeps its name, so entries stay true. A missing Service is not remembered: it may just have been created.
 type registry struct {
 	read func(ctx context.Context, namespace, name, expected string) (uid string, err error)
 
@@ -32,12 +31,11 @@ type registration struct {
 	at              time.Time
 }
 
-// A noObject is the error for an Event about an object that doesn't exist.
 type noObject struct{ says string }
 
 func (s *noObject) Error() string { return s.says }
 
-// proves returns nil if namespace, name and UID are those of one Service, noObject if not, and another error if that can't be read now.
+// proves returns noObject if namespace, name and UID are not those of one Service, another error if that can't be read now.
 func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	if known, ok := r.get(of.UID); ok {
 		if known.namespace == of.Namespace && known.name == of.Name {
@@ -87,7 +85,7 @@ func (r *registry) put(uid string, of registration) {
 	r.known[uid] = of
 }
 
-// A notice limits a log line to once an hour per key. It forgets when it has become large, and repeats itself then.
+// A notice limits a log line to once an hour per key. When it becomes large, it forgets and repeats itself.
 type notice struct {
 	mu     sync.Mutex
 	logged map[string]time.Time
@@ -98,7 +96,6 @@ const (
 	noticeEach = time.Hour
 )
 
-// first reports whether the key was not logged within the last hour.
 func (n *notice) first(key string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

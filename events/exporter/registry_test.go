@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// TestForgedEvents proves that an Event whose namespace, name and UID are not those of one Service is published nowhere: not as a
-// failure of the Service with that UID, whose stored failure stays, and not in DEAD, which it would fill.
+// TestForgedEvents proves that a forged Event is published nowhere: it neither replaces the failure of the Service with that UID nor fills DEAD.
 func TestForgedEvents(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()
@@ -61,7 +60,6 @@ func TestForgedEvents(t *testing.T) {
 	}
 }
 
-// TestForgedInAList proves that a forged Event replaces no other before it is detected, neither in a list nor while both wait.
 func TestForgedInAList(t *testing.T) {
 	w := newWorld(t)
 	victim := w.uid(1)
@@ -82,8 +80,7 @@ func TestForgedInAList(t *testing.T) {
 	}
 }
 
-// TestUnreadService proves that an Event whose Service can't be read waits, is neither dropped nor published, holds progress, and
-// is published when the Service can be read.
+// TestUnreadService proves that an Event whose Service can't be read waits, holds progress, and is published once it can be read.
 func TestUnreadService(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter) bool{
 		"away":      func(rw http.ResponseWriter) bool { rw.WriteHeader(http.StatusServiceUnavailable); return true },
@@ -136,7 +133,7 @@ func TestUnreadService(t *testing.T) {
 	}
 }
 
-// TestDeletedService proves that a deleted Service's failure is not published, and that a new Service of the same name is another.
+// TestDeletedService proves that a deleted Service's failure is not published, and that a new Service of its name is another.
 func TestDeletedService(t *testing.T) {
 	w := newWorld(t)
 	old := w.uid(1)
@@ -158,8 +155,7 @@ func TestDeletedService(t *testing.T) {
 	}
 }
 
-// TestNewLoadBalancer proves that a LoadBalancer Service created while the exporter runs is not read when it fails, unless
-// Services may not be watched.
+// TestNewLoadBalancer proves that a new LoadBalancer Service is not read when it fails, unless Services may not be watched.
 func TestNewLoadBalancer(t *testing.T) {
 	for name, blind := range map[string]bool{"watched": false, "forbidden": true} {
 		t.Run(name, func(t *testing.T) {
@@ -205,13 +201,11 @@ func (w *world) loadBalancer(name string) string {
 	return string(svc.UID)
 }
 
-// knows returns a function that reports whether the registry has a Service.
 func (e *Exporter) knows(uid string) func() bool {
 	return func() bool { _, ok := e.registry.get(uid); return ok }
 }
 
-// TestCountWithoutNATS proves that while NATS is away the LoadBalancer Services are listed once and watched, and that their number
-// is stored when it is back.
+// TestCountWithoutNATS proves that without NATS the Services are listed once and watched, and their number is stored later.
 func TestCountWithoutNATS(t *testing.T) {
 	w := newWorld(t)
 	config, g := w.through()
@@ -234,7 +228,6 @@ func TestCountWithoutNATS(t *testing.T) {
 	}
 }
 
-// TestRegistry proves that the registry remembers a bounded number of Services, and never that one is missing.
 func TestRegistry(t *testing.T) {
 	reads := 0
 	r := registry{read: func(_ context.Context, _, name, _ string) (string, error) { reads++; return "uid-" + name, nil }}
@@ -274,7 +267,6 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestNotice proves that a notice forgets before it grows.
 func TestNotice(t *testing.T) {
 	var n notice
 	for i := range 10 * notices {
@@ -317,8 +309,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// TestWriters proves whose Events count as failures: those of the controller's components, and those without a component whose
-// text is the controller's.
+// TestWriters proves that Events of the controller's components count, and those without a component whose text is the controller's.
 func TestWriters(t *testing.T) {
 	w := newWorld(t)
 	got := w.tail()

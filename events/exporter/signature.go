@@ -34,14 +34,13 @@ const (
 	certificate = 64 << 10    // size limit in bytes
 )
 
-// A certified is the key of a certificate and when and where it was read.
 type certified struct {
 	at   time.Time
 	from string
 	key  *rsa.PublicKey
 }
 
-// verify returns nil if EventBridge signed the request for this target within the last minute, else why not.
+// verify returns why the request lacks EventBridge's signature for this target within the last minute, or nil.
 func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now time.Time) error {
 	no := func(says string) error { return &refusal{http.StatusUnauthorized, says} }
 	ms, err := strconv.ParseInt(header.Get(headerTime), 10, 64)
@@ -63,7 +62,7 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	for _, name := range []string{headerTime, headerHash, headerVersion, headerKey, headerToken} {
 		lines = append(lines, name+": "+header.Get(name))
 	}
-	// The page ends the signed text with the body. Some receivers also accept a line break after it, as one may read the page's formula.
+	// The page ends the signed text with the body. Its formula can also be read with a line break after it.
 	for _, end := range []string{"", "\n"} {
 		sum := sha256.Sum256([]byte(strings.Join(lines, "\n") + "\n" + string(body) + end))
 		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil {
@@ -73,8 +72,7 @@ func (p *Posts) verify(ctx context.Context, header http.Header, body []byte, now
 	return no("the signature is wrong: is the URL that of the target in EventBridge, with its path and query?")
 }
 
-// publicKey returns the key from EventBridge's certificate. Only the region's own host is asked: anybody can own an OSS bucket
-// whose name ends like it.
+// publicKey asks only the region's own host: anybody can own an OSS bucket whose name ends like it.
 func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host != p.Region+"-eventbridge.oss-accelerate.aliyuncs.com" || u.User != nil {
@@ -105,7 +103,6 @@ func (p *Posts) publicKey(ctx context.Context, address string, now time.Time) (*
 	return key, nil
 }
 
-// read returns the body at the address.
 func (p *Posts) read(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -38,7 +38,7 @@ func (e *Exporter) Export() observe.Export {
 		Unread: n.Unread.Load(), Posted: n.Posted.Load(), Refused: n.Refused.Load(), Ready: e.Ready()}
 }
 
-// tell stores the exporter's page in NATS until ctx ends, and once more then. A page that can't be stored is replaced by the next.
+// tell stores the exporter's page in NATS until ctx ends, and once more then. The next page replaces one that can't be stored.
 func (e *Exporter) tell(ctx context.Context) {
 	who := strings.ToLower(rand.Text()[:8])
 	var told ledger.Page

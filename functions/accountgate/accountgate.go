@@ -70,8 +70,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 // linkedRole is the cause for which the question depends on the message and the kind of load balancer.
 const linkedRole = "service-linked role"
 
-// causes are the obstacles to buying or changing load balancers, in the order in which they are tried. Their texts are from the API
-// reference and the common error codes: https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
+// causes are in the order in which they are tried. Their texts are from the API reference and
+// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes
 var causes = []remedy.Cause{
 	{
 		Name: linkedRole, Texts: []string{"service linked role", "servicelinkedrole", "aliyunservicerole"},

@@ -26,7 +26,6 @@ var Remedy = &remedy.Remedy{
 	StillFails:  stillFails,
 }
 
-// addressType is the short name of the annotation for the address type.
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -35,7 +34,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return c.PlanCLB(ctx, wrong, say.F("its address type"), putBack)
 }
 
-// putBack sets the annotation to the address type of the Service's CLB.
 func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	var note say.Text
@@ -59,7 +57,7 @@ func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, 
 	}, nil
 }
 
-// stillFails reports whether the annotation still requests another address type. Case matters.
+// stillFails compares the annotation with case, as the controller does.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, addressType)
 	if want == "" {

@@ -45,8 +45,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c.Service, id, named, s), nil
 }
 
-// decide returns the plan for a Service with the annotation id. named is the load balancer with that ID, or nil; s is the one that serves
-// the Service.
+// decide returns the plan. named is the load balancer with the annotation's ID, or nil; s serves the Service.
 func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) remedy.Plan {
 	address := ccm.Address(svc)
 	plan := remedy.Plan{Finding: say.F("The annotation id names %s, which does not exist, but the Service has the address %s.", ccm.Quote(id), address)}
@@ -96,8 +95,7 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 	return plan
 }
 
-// stillFails reports whether the Service names a load balancer with another address. The controller compares addresses only if the Service
-// has one.
+// stillFails compares addresses only if the Service has one, as the controller does.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" || !ccm.Synced(c.Service) {

@@ -1,4 +1,4 @@
-// Package apiunreachable waits while the controller cannot reach the API of Alibaba Cloud, and asks if that lasts or cannot pass by itself.
+// Package apiunreachable waits while the controller cannot reach the API of Alibaba Cloud, and asks if that lasts or cannot pass.
 package apiunreachable
 
 import (
@@ -14,8 +14,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy waits for causes that pass by themselves, and asks a person to repair the controller's network. The first texts count only after a
-// call's address: see [event.Row].
+// Remedy waits, or asks a person to repair the controller's network. The first texts count only after a call's address: see [event.Row].
 var Remedy = &remedy.Remedy{
 	Class: "api-unreachable",
 	Doc:   doc,
@@ -67,7 +66,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// ask returns the request for the repair, which depends on how the controller runs. log prints its attempts.
+// ask returns the repair for how the controller runs; log is the command that prints its attempts.
 func ask(why remedy.Cause, ctl ccm.Controller, log string) say.Text {
 	if ctl.DaemonSet {
 		return say.F("The controller's log has all its attempts: %s.", log).Then(why.Ask).Then(ccm.ThenRetries())

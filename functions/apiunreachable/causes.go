@@ -6,7 +6,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Obstacles between the controller and the API. Some pass by themselves.
 const (
 	noConnection = "no connection"
 	unsteady     = "unsteady connection"
@@ -14,7 +13,6 @@ const (
 	metadata     = "metadata service"
 )
 
-// Answers that several causes share.
 var (
 	restart  = say.F("Then restart the controller: %s.", ccm.RestartCommand())
 	variable = say.F("Check the variables %s and %s of the controller, and whether the proxy runs and lets it connect to %s.",
@@ -23,7 +21,7 @@ var (
 		And("If the controller uses public endpoints, they must instead allow traffic to the internet through a NAT gateway.")
 )
 
-// causes are why the controller cannot reach the API, in the order in which they are tried.
+// causes are in the order in which they are tried.
 var causes = []remedy.Cause{
 	{
 		Name: "no endpoint", Texts: []string{"cannotresolveendpoint"},

@@ -44,8 +44,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p.Complete(decide(p, creates, c.Lasts())), nil
 }
 
-// decide returns the plan for a balance. creates means that the Service still needs its load balancer, lasts that the failure outlasts the
-// controller's retries. Complete adds the rest.
+// decide plans for a balance. creates: the Service still needs its load balancer; lasts: the failure outlasts the controller's retries.
 func decide(p remedy.AccountBalance, creates, lasts bool) remedy.Plan {
 	lacks, known := p.Shortfall()
 	short := known && lacks > 0 && creates

@@ -52,7 +52,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return putBack(c, lb)
 }
 
-// putBack sets the annotations to the load balancer's attributes.
 func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	list, err := ccm.Immutables(c.Service, lb)
 	if err != nil {
@@ -89,8 +88,7 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	}, nil
 }
 
-// claimed returns the vSwitch of a CLB, and whether the Service requests another one and an Event claims that the controller compares it.
-// No known release does.
+// claimed returns the CLB's vSwitch, and whether an Event claims that the controller compares it with another one. No known release does.
 func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	if lb.NLB != nil || c.Written() || !strings.Contains(strings.ToLower(c.Event.Message), "vswitch") {
 		return ccm.Immutable{}, false
@@ -100,8 +98,7 @@ func claimed(c *remedy.Case, lb *ccm.Instance) (ccm.Immutable, bool) {
 	return vswitch, want != "" && want != vswitch.Is
 }
 
-// stillFails reports whether the annotations still request attributes that the load balancer lacks. For a Service that it releases, the
-// controller compares only the IP version.
+// stillFails compares only the IP version for a Service that the controller releases, as the controller does.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// release plans for a Service that is being deleted, or has another type now, and that the controller cannot release because its load
-// balancer is kept and has IPv6.
+// release plans for a Service that the controller cannot release because its load balancer is kept and has IPv6.
 func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	p := remedy.Plan{
 		Finding: ccm.WhyLeaving(c.Service).And("The controller does not delete %s and asks it for IPv4, but %s has ipv6.", lb.ID, lb.ID).

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// TestPutRightMeanwhile checks that the class waits if the load balancer was found or fixed after stillFails read it.
+// TestPutRightMeanwhile checks that the class waits if the load balancer was fixed after stillFails read it.
 func TestPutRightMeanwhile(t *testing.T) {
 	c := &remedy.Case{View: ccm.View{Service: &corev1.Service{}}}
 	for _, lb := range []*ccm.Instance{

@@ -91,7 +91,6 @@ func servers(ctx context.Context, c *remedy.Case, s ccm.Room, plan remedy.Plan) 
 	return step.Raise(ctx, c, plan, *limit, float64(n), reason)
 }
 
-// compare completes a plan if no number explains the failure.
 func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	plan.Wait = c.PollInterval()
 	plan.Ask = say.F("Compare the limits in the quota center with what the load balancer has in the console.").
@@ -99,7 +98,6 @@ func compare(c *remedy.Case, plan remedy.Plan) remedy.Plan {
 	return plan
 }
 
-// unknown returns the plan if the quota center has no limit of that name.
 func unknown(figures say.Text, lb, limit string) remedy.Plan {
 	finding := figures.And("The quota center has no limit %s in this region, so the maximum is unknown.", limit)
 	ask := say.F("Look up in the quota center how many backends a load balancer can have and how many load balancers a server can be behind.").
@@ -107,7 +105,6 @@ func unknown(figures say.Text, lb, limit string) remedy.Plan {
 	return remedy.Plan{Finding: finding, Cause: lb, Ask: ask}
 }
 
-// stillFails reports whether a port of the Service has fewer backends than it needs.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := c.Room(ctx, c.Family())
 	if err != nil {

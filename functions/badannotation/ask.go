@@ -11,14 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// groupTexts are messages about groups that the annotation vgroup-port names (pkg/controller/service/nlbv2/server_groups.go and
-// model_applier.go; clbv1/vgroups.go, which does not report them since v2.12).
+// groupTexts are messages about groups that vgroup-port names (pkg/controller/service/nlbv2/server_groups.go and model_applier.go;
+// clbv1/vgroups.go, which does not report them since v2.12).
 var groupTexts = []string{
 	"cannot find server group id", "cannot reuse a ccm created server group", "reused server group id * not found",
 	"ServerGroupType of user managed server group", "can not find vgroupId", "cannot reuse a ccm created vgroup",
 }
 
-// ofGroups reports whether the message is one of groupTexts.
 func ofGroups(message string) bool {
 	return slices.ContainsFunc(groupTexts, func(t string) bool {
 		first, _, _ := strings.Cut(t, " * ")
@@ -26,7 +25,6 @@ func ofGroups(message string) bool {
 	})
 }
 
-// groups returns the plan for a Service whose groups, made by a person, the controller cannot use.
 func groups(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	named, err := c.NamedGroups(ctx)
 	if err != nil {
@@ -59,8 +57,7 @@ func groups(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// releaseGone plans for a Service that the controller cannot release, because it would remove the Service's backends from a server group
-// that no longer exists.
+// releaseGone plans for a Service whose backends the controller would remove from a server group that no longer exists.
 func releaseGone(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	gone, err := c.GoneGroups(ctx)
 	if err != nil || len(gone) == 0 {

@@ -1,5 +1,4 @@
-// Package badannotation remedies Services with an annotation that the controller cannot read, or a spec that requests what their load
-// balancer cannot have.
+// Package badannotation remedies Services with an annotation that the controller cannot read, or a spec that their load balancer cannot have.
 package badannotation
 
 import (
@@ -80,7 +79,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// unnamed returns the plan if the message names none of the faulty annotations.
 func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 	finding := say.F("The controller cannot read an annotation. It says: %s.", c.Said())
 	if len(all) == 0 {
@@ -93,8 +91,7 @@ func unnamed(c *remedy.Case, all []ccm.Fault) remedy.Plan {
 	}
 }
 
-// decide corrects the faulty annotation, or asks. The parameter is has the load balancer's setting, zones a proposal for a missing zone
-// map.
+// decide returns the plan. is has the load balancer's setting, zones a proposal for a missing zone map.
 func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say.Text) remedy.Plan {
 	finding := say.F("The annotation %s is %s. It takes %s.", f.Name, ccm.Quote(f.Value), f.Allowed)
 	switch {
@@ -125,7 +122,6 @@ func decide(c *remedy.Case, lb *ccm.Instance, f *ccm.Fault, is string, zones say
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// others names other annotations that the controller may reject.
 func others(list []ccm.Fault) say.Text {
 	if len(list) == 0 {
 		return nil
@@ -133,8 +129,7 @@ func others(list []ccm.Fault) say.Text {
 	return say.F("Other annotations have values that the documentation does not list: %s.", ccm.DescribeFaults(list))
 }
 
-// stillFails reports whether the annotation that the failure names is still wrong. For a Service that it releases, the controller reads
-// only vgroup-port of these annotations.
+// stillFails checks only vgroup-port for a Service that the controller releases, which then reads no other of these annotations.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	switch leaves := len(ccm.Leaving(c.Service)) > 0; {
 	case leaves && len(ccm.Unpaired(c.Service)) == 0:

@@ -7,8 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// release plans for a Service that is being deleted, or has another type now, and that the controller cannot release because it cannot read
-// which of a person's groups have the Service's backends.
+// release plans for a Service that the controller cannot release because it cannot read which of a person's groups have its backends.
 func release(c *remedy.Case) remedy.Plan {
 	now, _ := ccm.Annotation(c.Service, ccm.GroupPairs)
 	p := remedy.Plan{
@@ -33,7 +32,6 @@ func release(c *remedy.Case) remedy.Plan {
 	return p
 }
 
-// afterRelease says what happens to the load balancer once the controller can release the Service.
 func afterRelease(c *remedy.Case) say.Text {
 	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" {
 		return say.F("The load balancer stays: the controller then only removes what it made for the Service there.")

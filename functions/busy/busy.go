@@ -55,7 +55,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// causes are the operations during which the API rejects others.
 var causes = []remedy.Cause{
 	{
 		Texts:   []string{"token is processing", "tokenisprocessing"},

@@ -39,7 +39,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return c.PlanCLB(ctx, wrong, say.F("its charge type and spec"), decide)
 }
 
-// decide returns the plan for the Service's CLB.
 func decide(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	var asked, commands []string
 	var edits []step.Edit
@@ -74,7 +73,6 @@ func decide(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, e
 	}, nil
 }
 
-// billing returns the billing of a CLB that is not billed by LCU.
 func billing(lb *cloud.LoadBalancer) say.Text {
 	switch {
 	case lb.ChargeType == "":
@@ -85,7 +83,6 @@ func billing(lb *cloud.LoadBalancer) say.Text {
 	return say.F("The CLB %s is billed by its spec %s (%s).", lb.ID, lb.Spec, lb.PayType)
 }
 
-// stillFails reports whether the annotations still differ from the load balancer.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	wantCharge, _ := ccm.Annotation(c.Service, ccm.ChargeType)
 	wantSpec, _ := ccm.Annotation(c.Service, ccm.ChargeSpec)

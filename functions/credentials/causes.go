@@ -6,16 +6,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Causes that are not about the controller's credentials.
 const (
 	wrongClock = "wrong clock"
 	noMetadata = "no metadata" // of the node
 )
 
-// restart makes the controller use a changed configuration.
 var restart = say.F("Then restart the controller: %s.", ccm.RestartCommand())
 
-// causes are why the API rejects the controller's requests, in the order in which they are tried.
+// causes are in the order in which they are tried.
 var causes = []remedy.Cause{
 	{
 		Name: "unknown key", Texts: []string{"accesskeyid.notfound", "access key is not found"},
@@ -78,7 +76,6 @@ var causes = []remedy.Cause{
 	},
 }
 
-// ask returns the request for the repair, which depends on how the controller runs.
 func ask(why remedy.Cause, ctl ccm.Controller) say.Text {
 	setup := why.Name == wrongClock || why.Name == noMetadata
 	switch {

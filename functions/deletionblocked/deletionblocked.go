@@ -15,8 +15,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy disables the protection of a load balancer that was created for the Service alone, or asks whether to, because somebody has
-// enabled it.
+// Remedy disables the protection of a load balancer made for the Service alone, or asks whether to, because somebody has enabled it.
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
@@ -34,8 +33,7 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// stillFails reports whether the load balancer still has to be deleted and cannot be. Without a load balancer, or with a reused one, it
-// cannot tell.
+// stillFails can't tell for a Service without a load balancer, or with a reused one.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if len(ccm.Leaving(c.Service)) == 0 {
 		return remedy.No, nil

@@ -12,7 +12,6 @@ import (
 // tries is the time for about five retries of the controller, because anybody can write an Event about a failure.
 const tries = 2 * time.Minute
 
-// decide returns the plan for a load balancer that the controller created, with its listeners.
 func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.Plan {
 	plan := remedy.Plan{Finding: ccm.WhyLeaving(c.Service), Cause: lb.ID}
 	if lb.Subscribed() {

@@ -58,7 +58,6 @@ func findAnnotations(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// An annotationLook examines the annotations of one Service.
 type annotationLook struct {
 	snapshot  *doctor.Snapshot
 	report    *doctor.Report
@@ -71,7 +70,7 @@ type annotationLook struct {
 	asks      bool // an annotation depends on the version
 }
 
-// add reports a finding. It shortens the values in the evidence: an annotation can be 256 KiB long.
+// add shortens the values in the evidence: an annotation can be 256 KiB long.
 func (l *annotationLook) add(severity doctor.Severity, key string, text, do say.Text, evidence map[string]string) {
 	for k, v := range evidence {
 		evidence[k] = cut(v)
@@ -148,10 +147,9 @@ func (l *annotationLook) key(key string) {
 	}
 }
 
-// unfilled is what a template or a page has left in a value: ${NAME}, {{ .Values.name }}, <name>, CHANGE_ME, xxxx.
+// unfilled matches what a template or a page has left in a value: ${NAME}, {{ .Values.name }}, <name>, CHANGE_ME, xxxx.
 var unfilled = regex.New(`\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z][\w .:/-]*>|(?i:\b(?:change|replace)[-_]?me\b)|\bx{4,32}\b`)
 
-// unfilled reports a value that is not filled in.
 func (l *annotationLook) unfilled(where, blank string) {
 	l.add(doctor.Critical, "unfilled/"+where, say.F("The value of %s is not filled in yet: it has %s.", where, ccm.Quote(blank)),
 		say.F("Put the value in its place."), nil)
@@ -176,7 +174,7 @@ func (l *annotationLook) spec() {
 // protects matches annotation names that are meant to restrict access or changes.
 var protects = regex.New(`protect|acl|access|white|allow|deny|security|source-?range|cidr`)
 
-// names are what people write for an annotation of another name: those of other clouds and of older documentation.
+// names maps what people write, from other clouds and older documentation, to the annotations that they mean.
 var names = []struct{ written, clb, nlb string }{
 	{"access-control-status", "acl-status", "security-group-ids"},
 	{"access-control-id", "acl-id", "security-group-ids"},
@@ -187,7 +185,6 @@ var names = []struct{ written, clb, nlb string }{
 	{"security-groups", "", "security-group-ids"},
 }
 
-// meant returns the annotation that people mean by a name unknown to the controller, or "".
 func meant(short string, network bool) string {
 	for _, n := range names {
 		if n.written == short {
@@ -202,7 +199,6 @@ func meant(short string, network bool) string {
 	return ""
 }
 
-// instead returns what protects instead of an annotation without effect.
 func (l *annotationLook) instead(short string) say.Text {
 	switch guards := strings.Contains(short, "protect"); {
 	case guards && l.network:
@@ -215,8 +211,8 @@ func (l *annotationLook) instead(short string) say.Text {
 	return say.F("It protects nothing. To limit who reaches the CLB, use acl-status, acl-id and acl-type, or spec.loadBalancerSourceRanges.")
 }
 
-// mayBeNew reports an annotation that no known release reads, if the controller is newer than these. near is the annotation that
-// may be meant; empty: none is similar.
+// mayBeNew reports an annotation that no known release reads, for a newer controller. near is the annotation that may be meant; empty:
+// none is similar.
 func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) {
 	do := say.F("Look up in the documentation of ACK whether CCM %s reads it.", l.snapshot.Controller.Version)
 	if near != "" {
@@ -226,7 +222,6 @@ func (l *annotationLook) mayBeNew(name, key string, text say.Text, near string) 
 		map[string]string{"value": l.svc.Annotations[key]})
 }
 
-// remove returns how a person removes an annotation under all its prefixes.
 func (l *annotationLook) remove(short, key string) say.Text {
 	if strings.Contains(short, "/") {
 		return remove(l.svc, key)
@@ -234,7 +229,6 @@ func (l *annotationLook) remove(short, key string) say.Text {
 	return drop(l.svc, short)
 }
 
-// twice reports an annotation that is set under both prefixes.
 func (l *annotationLook) twice(short, old, current string) {
 	severity := doctor.Info
 	text := say.F("The annotation %s is set under the legacy prefix and under the current one, with the same value.", short)
@@ -247,14 +241,12 @@ func (l *annotationLook) twice(short, old, current string) {
 		map[string]string{"legacy": old, "current": current})
 }
 
-// value checks the value of an annotation and reports whether the controller accepts it.
 func (l *annotationLook) value(short, value string) bool {
 	for _, rule := range l.rules {
 		if rule.Name != short || !rule.Reads(l.network) || value == "" || rule.Takes(value) {
 			continue
 		}
-		// A value that the controller cannot parse fails the next full sync. A value that it
-		// passes on may be refused, or replaced by the default.
+		// A value that the controller cannot parse fails the next full sync. One that it passes on may be refused, or replaced by the default.
 		severity := doctor.Warning
 		if len(rule.Calls) > 0 && !l.newer { // a newer release may take more
 			severity = doctor.Critical
@@ -266,7 +258,7 @@ func (l *annotationLook) value(short, value string) bool {
 	return true
 }
 
-// ports looks for ports that an annotation names and the Service does not have, usually target ports.
+// ports looks for ports that an annotation names and the Service lacks, usually target ports.
 func (l *annotationLook) ports(short, value string) {
 	at, ok := map[string]int{"protocol-port": 1, "vgroup-port": 1, ccm.ForwardPort: 0}[short]
 	if !ok || len(l.svc.Spec.Ports) == 0 {
@@ -291,8 +283,7 @@ func (l *annotationLook) ports(short, value string) {
 		say.F("Name ports of the Service, not target ports or node ports: %s.", set(l.svc, short)), map[string]string{"value": value})
 }
 
-// redirects looks in a manifest for redirects to ports that neither the Service nor another one of its load balancer has. A
-// listener there may still be a person's: in a cluster, listeners-missing looks for it.
+// redirects looks in a manifest for redirects to ports without a Service. A person's listener may be there: in a cluster, listeners-missing looks.
 func (l *annotationLook) redirects(short, value string) {
 	if short != ccm.ForwardPort || l.svc.UID != "" || !ccm.OwnsListeners(l.svc) {
 		return
@@ -324,8 +315,7 @@ func (l *annotationLook) denied(short, value string) {
 			And("To keep it, say so: %s.", setTo(l.svc, ccm.Preserve, "true")), map[string]string{"value": value})
 }
 
-// version compares the releases that know the annotation with the running one. It reports
-// whether the running one reads the annotation, as far as that is known.
+// version reports whether the running release reads the annotation, as far as that is known.
 func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	span := known.Read(l.network)
 	if *span == (ccm.Span{}) {
@@ -357,13 +347,11 @@ func (l *annotationLook) version(short string, known ccm.KnownKey) bool {
 	return false
 }
 
-// reads reports whether the running release is known to read an annotation of this span. If the span has no end, the release need
-// not be known.
+// reads reports whether the running release is known to read an annotation of this span. An endless span includes unknown releases.
 func (l *annotationLook) reads(span *ccm.Span) bool {
 	return span.Until == (ccm.Version{}) || l.byVersion && span.Fits(l.snapshot.Controller.Version)
 }
 
-// missing looks for annotations and releases that an NLB requires.
 func (l *annotationLook) missing() {
 	if !l.network {
 		return
@@ -400,7 +388,7 @@ func (l *annotationLook) missing() {
 	}
 }
 
-// fixAnnotations removes annotations with the legacy prefix where the current prefix is set, too.
+// fixAnnotations removes annotations with the legacy prefix where the current prefix is also set.
 func fixAnnotations(_ *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	remove := step.RemoveAnnotation{Was: map[string]string{}}
 	var ask say.Text

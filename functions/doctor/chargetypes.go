@@ -23,8 +23,7 @@ var charges = &doctor.Check{
 	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{ccm.ChargeType, ccm.ChargeSpec}, Plan: fixCharges},
 }
 
-// mutes is the first release of the controller that ignores the spec of a Service that asks for
-// PayByCLCU (pkg/controller/service/clbv1/loadbalancer.go).
+// mutes is the first release that ignores the spec of a Service with PayByCLCU (pkg/controller/service/clbv1/loadbalancer.go).
 var mutes = ccm.Version{Major: 2, Minor: 8}
 
 func findCharges(s *doctor.Snapshot, r *doctor.Report) {
@@ -53,7 +52,6 @@ func findCharges(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// unborn examines the billing of a CLB that does not exist yet.
 func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	about, v := doctor.OfService(svc), s.Controller.Version
 	if v == (ccm.Version{}) {
@@ -77,8 +75,7 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// unsold says why a new CLB of the Service would be of a kind that is no longer sold, or nothing
-// if it would not. It needs the version of the controller.
+// unsold says why a new CLB of the Service would be of a kind that is no longer sold. It needs the controller's version.
 func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	v := s.Controller.Version
 	want, asked := ccm.Annotation(svc, ccm.ChargeType)
@@ -98,7 +95,6 @@ func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	return say.F("The Service names no charge type, and CCM %s then asks for a CLB that is billed by spec.", v)
 }
 
-// sold says how the Service gets a CLB of a kind that is sold.
 func sold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if s.Controller.Version.Before(ccm.FirstChargeType()) {
 		return say.F("Upgrade the add-on cloud-controller-manager to %s or newer, which creates CLBs that are billed by LCU.", ccm.FirstPayByLCU())
@@ -136,7 +132,7 @@ func bought(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		Do: do})
 }
 
-// conflicting reports annotations that a CLB which is billed by LCU cannot follow.
+// conflicting reports annotations that a CLB billed by LCU cannot follow.
 func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	if b.CLB.ChargeType != ccm.PayByLCU {
 		return
@@ -166,7 +162,6 @@ func conflicting(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *d
 		Do: say.F("Stop asking for it, which changes nothing on the CLB: %s.", say.Clauses(edits, shown))})
 }
 
-// shared reports what a shared-resource CLB cannot do for its Service.
 func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
 	is, known := b.Shared()
@@ -208,8 +203,7 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	r.Add(f)
 }
 
-// fixCharges makes the annotations fit a CLB that is billed by LCU. A CLB that does not exist yet
-// is then billed by LCU. No Service has both findings.
+// fixCharges makes the annotations fit a CLB that is billed by LCU; one that does not exist yet then is. No Service has both findings.
 func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var p remedy.Plan
 	var ask say.Text
@@ -230,7 +224,6 @@ func fixCharges(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding)
 	return p
 }
 
-// fits returns the edits after which a Service asks for nothing that a CLB billed by LCU lacks.
 func fits(svc *corev1.Service) []step.Edit {
 	var edits []step.Edit
 	if _, sized := ccm.Annotation(svc, ccm.ChargeSpec); sized {

@@ -32,7 +32,6 @@ var combinations = &doctor.Check{
 	},
 }
 
-// podBackends looks for what prevents Pods from being the backends.
 func podBackends(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	if err := s.Err(doctor.Detail); err != nil {
 		r.Unknown(about(svc), say.Errorf("whether the network plug-in of the cluster gives Pods network interfaces: %w", err))
@@ -54,7 +53,6 @@ func podBackends(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// A combination is a rule about settings that are wrong together.
 type combination struct {
 	when, then say.Text // for the page
 	find       func(svc *corev1.Service, add func(severity doctor.Severity, key string, text, do say.Text))
@@ -68,7 +66,6 @@ func Combinations() (rows [][2]say.Text) {
 	return rows
 }
 
-// value returns the value of an annotation by its short name.
 func value(svc *corev1.Service, short string) string {
 	v, _ := ccm.Annotation(svc, short)
 	return v
@@ -76,7 +73,7 @@ func value(svc *corev1.Service, short string) string {
 
 func isOn(svc *corev1.Service, short string) bool { return strings.EqualFold(value(svc, short), "on") }
 
-// together are the rules. They follow the source of v2.14.0: pkg/controller/service/clbv1 and nlbv2.
+// together follows the source of v2.14.0: pkg/controller/service/clbv1 and nlbv2.
 var together = []combination{
 	{
 		when: say.F("A setting belongs to listeners of another protocol than the Service has."),
@@ -229,7 +226,6 @@ var together = []combination{
 	},
 }
 
-// counterparts are what listeners of CLBs of other protocols have in the place of a setting.
 var counterparts = map[string]string{
 	"health-check-flag": "health-check-switch", "health-check-switch": "health-check-flag",
 	"sticky-session": "persistence-timeout", "persistence-timeout": "sticky-session",
@@ -237,7 +233,6 @@ var counterparts = map[string]string{
 	"health-check-timeout": "health-check-connect-timeout", "health-check-connect-timeout": "health-check-timeout",
 }
 
-// example returns a value of protocol-port that makes the first port of the Service one of these protocols.
 func example(svc *corev1.Service, protocols []string) string {
 	port := "443"
 	if len(svc.Spec.Ports) > 0 {

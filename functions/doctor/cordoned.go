@@ -44,7 +44,7 @@ var cordoned = &doctor.Check{
 
 const removeUnscheduled = "remove-unscheduled-backend"
 
-// isOff is a cordoned node and when it was cordoned, according to its taint. A zero time is unknown.
+// isOff is a cordoned node and when its taint was set. A zero time is unknown.
 type isOff struct {
 	node  string
 	since time.Time
@@ -107,7 +107,6 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// reportLeftovers reports cordoned nodes that the controller should have removed but did not.
 func reportLeftovers(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, backends []string, off map[string]isOff) {
 	var nodes []string
 	for _, id := range backends {
@@ -131,8 +130,7 @@ func reportLeftovers(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, 
 			remedy.LogQuery(name(svc)), ccm.ResyncCommand(svc))})
 }
 
-// backendsOf returns the IDs of the servers behind the Service's ports, sorted and without
-// duplicates, or none if the Service has no load balancer yet.
+// backendsOf returns the sorted IDs of the servers behind the Service's ports, without duplicates; none without a load balancer.
 func backendsOf(s *doctor.Snapshot, svc *corev1.Service) ([]string, error) {
 	if err := s.Err(doctor.Groups, doctor.Backends); err != nil {
 		return nil, err

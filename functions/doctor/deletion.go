@@ -52,8 +52,7 @@ func findDeletion(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// reused examines a Service that names its load balancer. That one is kept, but one that the
-// controller created for the Service before is left behind.
+// reused examines a Service that names its load balancer. That one is kept, but an earlier one of the controller is left behind.
 func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string) {
 	about := doctor.OfService(svc)
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: map[string]string{"load balancer": cut(id)},
@@ -83,7 +82,6 @@ func withoutID(svc *corev1.Service) *corev1.Service {
 	return own
 }
 
-// made examines a Service whose load balancer the controller created.
 func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	about := doctor.OfService(svc)
 	evidence := map[string]string{"load balancer": b.ID, "address": b.Address}
@@ -99,8 +97,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 					And("CCM %s ignores the annotation and deletes the load balancer with the Service.", v),
 				Do: say.F("Upgrade the controller to %s or newer before you delete the Service.", ccm.FirstPreserve())})
 		case b.NLB != nil:
-			// Without the Service no listener is wanted, and an own NLB loses all of its listeners, whoever made them
-			// (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
+			// Without the Service an own NLB loses all of its listeners, even those of others (nlbv2/model_applier.go, v2.10.0 to v2.14.0).
 			r.Add(doctor.Finding{Severity: doctor.Warning, About: about, Key: "preserve", Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve).
 					And("But the controller deletes all its listeners then, and its address serves nobody."),
@@ -136,7 +133,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 	}
 }
 
-// unmanagedListeners returns the listeners of a load balancer that the controller did not create for the Service, one clause each.
+// unmanagedListeners returns the listeners that the controller did not create for the Service, one clause each.
 func unmanagedListeners(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []say.Text {
 	var list []say.Text
 	add := func(l ccm.Listener) {
@@ -147,8 +144,7 @@ func unmanagedListeners(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadB
 		}
 		switch t, ok := ccm.ParseTrace(l.Description); {
 		case !ok && slices.ContainsFunc(svc.Spec.Ports, key):
-			// Old releases of the controller left no description, and a person who overwrites
-			// the description does not take over the listener.
+			// Old releases left no description, and a person who overwrites the description does not take over the listener.
 		case !ok:
 			list = append(list, say.F("%s was created by hand", at))
 		case !t.Of(svc, s.Cluster):

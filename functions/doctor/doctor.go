@@ -1,15 +1,11 @@
-// Package doctor holds the checks that search a whole cluster for what will fail or has failed silently. They cover the rest of
-// the Service FAQ.
+// Package doctor holds the checks that search a cluster for what will fail or has failed silently. They cover the rest of the Service
+// FAQ. Begin with Checks.
 //
-// A check is a value in a file of its own, with its page beside it. It reads only a snapshot of shared/doctor, so "lbremedy
-// doctor" in a terminal, a function on a timer and a test with a literal all run the same code.
+// A check is a value in its own file, with its page beside it. It reads only a snapshot of shared/doctor, so a terminal, a function on a
+// timer and a test run the same code. It declares the parts that it needs and those it can do without; permissions follow from these.
+// Snapshots hold Kubernetes objects, so checks can call the functions of shared/ccm.
 //
-// A check declares the parts of the snapshot that it needs and those it can do without. Permissions follow from the parts. A
-// snapshot holds Kubernetes objects, without the fields that no check reads. Checks can therefore call the functions of shared/ccm
-// that classes use to find a load balancer, name a group and exclude a node.
-//
-// Fixes go through the engine like those of failures: Remedies returns one remedy for each check. To diagnose, it reads the one
-// Service again and runs the same check. Begin with Checks.
+// Fixes go through the engine like those of failures: each check has a remedy, which reads the one Service again and runs the same check to diagnose.
 package doctor
 
 import (
@@ -25,7 +21,6 @@ import (
 //go:embed *.md
 var pages embed.FS
 
-// page returns the page of a check, whose file has the name of the check without hyphens.
 func page(check string) string {
 	text, err := pages.ReadFile(strings.ReplaceAll(check, "-", "") + ".md")
 	if err != nil {
@@ -70,8 +65,7 @@ func Checks() []*doctor.Check {
 	}
 }
 
-// Remedies returns a remedy for each check; the audit records the check's findings under its class. If the findings cannot be
-// fixed, the remedy asks.
+// Remedies returns a remedy for each check, under whose class the audit records findings. It asks if they cannot be fixed.
 func Remedies() []*remedy.Remedy {
 	var all []*remedy.Remedy
 	for _, c := range Checks() {

@@ -35,7 +35,6 @@ import (
 
 var update = flag.Bool("update", false, "write the want sections of the scenarios")
 
-// now is when all snapshots of the scenarios were taken.
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // A world is the section snapshot of a scenario: omitted values are empty.
@@ -77,7 +76,6 @@ type world struct {
 	Others       string                                 `json:"others"`   // why the Services besides the manifests are unknown
 }
 
-// A claim is a doctor.Claim about the Service of this name, by default written by the controller.
 type claim struct {
 	doctor.Claim
 	About string `json:"about"`
@@ -101,7 +99,6 @@ type nlb struct {
 	Failed    map[doctor.Part]string
 }
 
-// uid returns the UID that a Service of a scenario has if it states none.
 func uid(name string) types.UID {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
 	return types.UID(strings.Join([]string{sum[:8], sum[8:12], sum[12:16], sum[16:20], sum[20:32]}, "-"))
@@ -113,8 +110,7 @@ var (
 	times = regexp.MustCompile(`\$\{(\w+) ago\}`)
 )
 
-// expand fills in variables: ${name shop/web} by the default name of a Service's load balancer, ${uid shop/web} by its UID,
-// ${10m ago} by that point in time.
+// expand fills in ${name shop/web}, the default name of the load balancer, ${uid shop/web}, and ${10m ago}.
 func expand(text []byte) []byte {
 	text = named.ReplaceAllFunc(text, func(m []byte) []byte {
 		svc := corev1.Service{}
@@ -131,7 +127,6 @@ func expand(text []byte) []byte {
 	})
 }
 
-// load makes a snapshot from a scenario.
 func load(t *testing.T, a *txtar.Archive) *doctor.Snapshot {
 	t.Helper()
 	var w world
@@ -317,7 +312,6 @@ func failed(why map[doctor.Part]string) map[doctor.Part]error {
 	return out
 }
 
-// render formats a result as in the want sections.
 func render(r doctor.Result) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -339,9 +333,8 @@ func render(r doctor.Result) string {
 	return b.String()
 }
 
-// TestScenarios runs each check on its scenarios, testdata/<check>/*.txtar. A scenario is one sentence, then the sections services
-// (YAML documents of Services), snapshot (a world) and want; a section plans holds what --fix would do to each Service with
-// findings. -update writes want and plans.
+// TestScenarios runs each check on testdata/<check>/*.txtar. A scenario is one sentence, then the sections services (YAML documents),
+// snapshot (a world) and want; plans holds what --fix would do to each Service with findings. -update writes want and plans.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, c := range Checks() {
@@ -384,8 +377,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// In an ordinary cluster no check finds anything, and everything is known: testdata/healthy_*.txtar. The Services with a load
-// balancer have the controller's hash.
+// In an ordinary cluster (testdata/healthy_*.txtar) no check finds anything, and all is known. Synced Services have the controller's hash.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/healthy_*.txtar")
@@ -415,7 +407,6 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// plans formats what --fix would do to each Service with findings, in order.
 func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 	var b strings.Builder
 	for i := range s.Services {
@@ -440,7 +431,6 @@ func plans(c *doctor.Check, s *doctor.Snapshot, r doctor.Result) string {
 	return b.String()
 }
 
-// compare compares got with a section of a scenario, or updates the section.
 func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
 	t.Helper()
 	i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == section })
@@ -459,7 +449,6 @@ func compare(t *testing.T, file string, a *txtar.Archive, section, got string) {
 	}
 }
 
-// laws hold for all findings.
 func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -511,8 +500,7 @@ func laws(t *testing.T, c *doctor.Check, s *doctor.Snapshot, r doctor.Result) {
 	}
 }
 
-// heeded fails the test unless the controller reads, for the Service's kind of load balancer, the annotations that steps and texts
-// would set.
+// heeded fails unless the controller reads the annotations that steps and texts set, for the Service's kind of load balancer.
 func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...string) {
 	t.Helper()
 	if unread, err := advice.Unread(svc, steps, texts...); err != nil || len(unread) > 0 {
@@ -520,8 +508,8 @@ func heeded(t *testing.T, svc *corev1.Service, steps []remedy.Step, texts ...str
 	}
 }
 
-// blind removes each part in turn. Without a part that it needs, a check is unknown. Without a part that it uses, it finds nothing new, and
-// reports as unknown whatever it no longer finds, for the object or for the whole check: a scheduled run would close the case otherwise.
+// blind removes each part in turn. Without a needed part a check is unknown. Without a used part it finds nothing new, and reports what
+// it misses as unknown: a scheduled run would close the case otherwise.
 func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result) {
 	t.Helper()
 	for _, p := range c.Parts() {
@@ -552,7 +540,6 @@ func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result)
 	}
 }
 
-// All declarations are usable.
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
 	before := ""
@@ -581,7 +568,6 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// Too many endpoints in all.
 func TestManyEndpoints(t *testing.T) {
 	t.Parallel()
 	s := &doctor.Snapshot{Cluster: "c1", Given: doctor.PartsOf(Checks()), Slices: map[string][]discoveryv1.EndpointSlice{}}

@@ -24,8 +24,7 @@ var draining = &doctor.Check{
 	Find:  findDraining,
 }
 
-// often is how many syncs per hour for changes of backends alone count as many. The controller
-// writes at most 12 Events per hour for a Service that it syncs all the time.
+// often is how many syncs per hour for backends alone are many. The controller writes at most 12 Events per hour for a Service in constant sync.
 const often = 6
 
 func findDraining(s *doctor.Snapshot, r *doctor.Report) {
@@ -67,8 +66,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// drains reports whether the annotation makes the controller turn on draining. On a CLB it does so
-// only for listeners that it sets, on an NLB always, because the groups are its own.
+// drains reports whether the annotation turns on draining: on a CLB for listeners that the controller sets, on an NLB for its own groups, so always.
 func drains(svc *corev1.Service) bool {
 	drain, _ := ccm.Annotation(svc, "connection-drain")
 	if ccm.NLB(svc) {
@@ -77,8 +75,8 @@ func drains(svc *corev1.Service) bool {
 	return drain == "on" && ccm.OwnsListeners(svc)
 }
 
-// backendSyncs returns how many syncs per hour followed no change of the Service itself, counted from the Events of successful syncs. It is
-// 0 if the Events cover less than an hour, which a single rollout fills. Events that the controller's spam filter dropped are missing.
+// backendSyncs returns how many syncs per hour followed no change of the Service, by the Events of successful syncs. It is 0 if these
+// cover less than an hour, which a single rollout fills. Events that the controller's filter dropped are missing.
 func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	n := 0
 	var first, last time.Time
@@ -102,8 +100,7 @@ func backendSyncs(events []doctor.Event, now time.Time) float64 {
 	return float64(n) / last.Sub(first).Hours()
 }
 
-// cuts returns the listeners of the Service that cut connections to a removed backend. Only TCP and UDP listeners can drain them.
-// On an NLB only the annotation is known.
+// cuts returns listeners that cut connections to a removed backend. Only TCP and UDP listeners can drain; for an NLB only the annotation is known.
 func cuts(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) ([]string, error) {
 	if b.CLB != nil {
 		if err := cmp.Or(s.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {

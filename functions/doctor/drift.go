@@ -49,7 +49,6 @@ func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 			r.Add(doctor.Finding{Severity: severity, About: about, Key: key, Text: text, Do: do, Evidence: evidence})
 		}
 		fails, settings := split(ccm.Differences(svc, &b.Instance), func(d ccm.Difference) bool { return d.Fails })
-		// Another check reports what prevents reuse.
 		id, _ := ccm.Annotation(svc, "id")
 		fails, _ = split(fails, func(d ccm.Difference) bool { return d.Keep != "" && (id == "" || d.Keep != "address-type") })
 		// No sync changes the charge type of a CLB that is billed by LCU (charge-types).
@@ -106,7 +105,7 @@ func clauses(list []ccm.Difference) say.Text {
 	return say.Clauses(texts, shown)
 }
 
-// keep says how a person keeps the present values; empty if no annotation can.
+// keep returns no text if no annotation keeps the present values.
 func keep(svc *corev1.Service, list []ccm.Difference) say.Text {
 	var commands []string
 	for _, d := range list {

@@ -36,7 +36,6 @@ var edits = &doctor.Check{
 	},
 }
 
-// An edit is a manifest beside the Service in whose place it is applied.
 type edit struct {
 	report   *doctor.Report
 	was, now *corev1.Service
@@ -47,8 +46,7 @@ func (e edit) add(severity doctor.Severity, key string, text, do say.Text) {
 	e.report.Add(doctor.Finding{Severity: severity, About: about(e.now), Key: key, Text: text, Do: do})
 }
 
-// applied returns a manifest with the annotations that the Service has after kubectl apply: those of the manifest, and those of
-// the Service that no earlier apply has set.
+// applied returns a manifest with the annotations after kubectl apply: its own, and those of the Service that no earlier apply has set.
 func applied(was, now *corev1.Service) *corev1.Service {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }
@@ -91,7 +89,6 @@ func (e edit) find() {
 	e.listeners()
 }
 
-// fixed compares an annotation whose value a load balancer keeps from its creation.
 func (e edit) fixed(f ccm.Fixed) {
 	was, now := value(e.was, f.Name), value(e.becomes, f.Name)
 	if f.List {
@@ -111,7 +108,6 @@ func (e edit) fixed(f ccm.Fixed) {
 	}
 }
 
-// listeners looks for listeners that the controller deletes.
 func (e edit) listeners() {
 	if !ccm.OwnsListeners(e.was) || !ccm.OwnsListeners(e.becomes) {
 		return
@@ -131,7 +127,6 @@ func (e edit) listeners() {
 	}
 }
 
-// orNone returns the ID of a load balancer for a sentence.
 func orNone(id string) say.Text {
 	if id == "" {
 		return say.F("none")
@@ -139,7 +134,6 @@ func orNone(id string) say.Text {
 	return say.Literal(ccm.Quote(id))
 }
 
-// lostZones returns the zones of a value of zone-maps that another one lacks.
 func lostZones(was, now string) (gone []string) {
 	before, _ := ccm.Zones(was)
 	after, whole := ccm.Zones(now)

@@ -22,8 +22,7 @@ var eventWriters = &doctor.Check{
 }
 
 const (
-	// usualWriter is the field manager that the API server records for the controller: the name of
-	// its program. The controller's Events name no host.
+	// usualWriter is the field manager that the API server records for the controller: its program's name. The controller's Events name no host.
 	usualWriter = "cloud-controller-manager"
 	// backdated is how long before the API server received an Event the event may have happened.
 	backdated = 10 * time.Minute
@@ -31,7 +30,6 @@ const (
 	mostList  = 100 // Services that a finding lists
 )
 
-// onlyController ends the advice about Events that others wrote.
 var onlyController = say.F("Let only the controller write in its name: rbac.eventWriters of the chart (infra/cluster/README.md).")
 
 func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
@@ -87,7 +85,6 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 	findWritersPolicy(s, r)
 }
 
-// nameOf returns what a writer calls itself, and the host that it names.
 func nameOf(writer, host string) string {
 	if host == "" {
 		return ccm.Quote(writer)
@@ -95,7 +92,6 @@ func nameOf(writer, host string) string {
 	return ccm.Quote(writer) + "@" + ccm.Quote(host)
 }
 
-// untrue says how Events contradict the cluster, for a kind of contradiction.
 func untrue(key string, which say.Text) say.Text {
 	switch key {
 	case "uid":
@@ -110,8 +106,7 @@ func untrue(key string, which say.Text) say.Text {
 	return say.F("Events in the controller's name are dated before they can have happened: %s.", which)
 }
 
-// contradiction returns how an Event contradicts the cluster, or "" if it does not. The Services are those with its UID and with its name,
-// or nil. A missing Service does not contradict: a deleted one leaves Events behind.
+// contradiction returns how an Event contradicts the cluster, or "". byUID and byName may be nil: a deleted Service leaves Events behind.
 func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Service) string {
 	switch {
 	case !c.Possible():
@@ -130,8 +125,7 @@ func contradiction(s *doctor.Snapshot, c doctor.Claim, byUID, byName *corev1.Ser
 	return ""
 }
 
-// misnamed reports whether no part of the controller with this name handles the Service. A part
-// still handles a Service that has its finalizer or that changed its type.
+// misnamed reports whether no part of this name handles the Service. A part still handles one with its finalizer or a changed type.
 func misnamed(svc *corev1.Service, component string) bool {
 	network := component == "nlb-controller"
 	finalizer := ccm.CLBFinalizer
@@ -144,7 +138,6 @@ func misnamed(svc *corev1.Service, component string) bool {
 	return !doctor.Ours(svc) || ccm.NLB(svc) != network
 }
 
-// changed returns when the fields that the controller syncs last changed.
 func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	if at := s.Marks[svc.UID].Changed; !at.IsZero() {
 		return at
@@ -152,7 +145,6 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 	return svc.CreationTimestamp.Time
 }
 
-// findWritersPolicy reports how far the admission policy is in force that lets only named identities write Events in the controller's name.
 func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Writers); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))
@@ -178,7 +170,6 @@ func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
 	r.Add(f)
 }
 
-// A tally counts Events by what they have in common, and by Service.
 type tally map[string]map[string]int
 
 func (t tally) count(key string, c doctor.Claim) {
@@ -188,7 +179,6 @@ func (t tally) count(key string, c doctor.Claim) {
 	t[key][c.Object.Namespace+"/"+c.Object.Name]++
 }
 
-// clauses names what the Events have in common, with the number of Events.
 func (t tally) clauses() say.Text {
 	var list []say.Text
 	for _, key := range sorted(t) {
@@ -201,7 +191,6 @@ func (t tally) clauses() say.Text {
 	return say.Clauses(list, most)
 }
 
-// services returns the Services of the Events, at most mostList of them.
 func (t tally) services() []string {
 	var list []string
 	for _, key := range sorted(t) {

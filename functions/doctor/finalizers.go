@@ -36,7 +36,7 @@ var finalizers = &doctor.Check{
 	},
 }
 
-// finalizes is the first release that sets finalizers on Services. v1.9.3, another program, learns of a deletion afterwards.
+// finalizes is the first release that sets finalizers. v1.9.3, another program, learns of a deletion afterwards.
 var finalizes = ccm.Version{Major: 2}
 
 func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
@@ -84,7 +84,6 @@ func findFinalizers(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// became says why the controller does not handle a Service that still has its finalizer.
 func became(svc *corev1.Service) say.Text {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return say.F("The Service is of type %s but still has the controller's finalizer.", svc.Spec.Type)
@@ -92,7 +91,6 @@ func became(svc *corev1.Service) say.Text {
 	return say.F("The Service belongs to another controller by its class but still has the controller's finalizer.")
 }
 
-// synced reports whether a sync has left traces on the Service.
 func synced(svc *corev1.Service) bool {
 	return ccm.Synced(svc) || svc.Labels[ccm.HashLabel] != ""
 }

@@ -101,7 +101,6 @@ func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer
 	return b, nil
 }
 
-// next says what the next full sync does to the groups that the controller cannot build.
 func next(svc *corev1.Service) say.Text {
 	if id, _ := ccm.Annotation(svc, ccm.BalancerID); id == "" {
 		return say.F("When the Service changes, its syncs fail.")

@@ -29,8 +29,7 @@ var kind = &doctor.Check{
 	},
 }
 
-// typeAnnotation chooses the kind of load balancer only with the feature gate LoadBalancerTypeAnnotation, which is off by default
-// (pkg/controller/helper/service_utils.go, from v2.10.0).
+// typeAnnotation works only with the feature gate LoadBalancerTypeAnnotation, off by default (pkg/controller/helper/service_utils.go, from v2.10.0).
 const typeAnnotation = ccm.Prefix + "type"
 
 // ourClass matches classes by which people mean Alibaba Cloud's controller.
@@ -84,7 +83,6 @@ func (l kindLook) find() {
 	l.id()
 }
 
-// unread reports annotations for a load balancer on a Service that gets none.
 func (l kindLook) unread(keys, names []string) {
 	svc, typ := l.svc, cmp.Or(l.svc.Spec.Type, corev1.ServiceTypeClusterIP)
 	typed := say.F(`If the Service should have a load balancer: kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"LoadBalancer"}}'.`,
@@ -97,7 +95,6 @@ func (l kindLook) unread(keys, names []string) {
 			And("They have no effect: only Services of type LoadBalancer get listeners."), typed.And("If not: %s.", remove(svc, keys...)))
 }
 
-// id compares the kind of the load balancer that the Service names with the one that the controller looks for.
 func (l kindLook) id() {
 	id := value(l.svc, ccm.BalancerID)
 	network := ccm.NLB(l.svc)

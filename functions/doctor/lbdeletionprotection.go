@@ -35,14 +35,13 @@ var lbProtection = &doctor.Check{
 	},
 }
 
-// deleteProtection is the annotation by which the controller sets the deletion protection of a CLB. No annotation sets that of an NLB.
+// deleteProtection is for CLBs. No annotation sets that of an NLB.
 const deleteProtection = "delete-protection"
 
-// evidenceBalancer names the load balancer of a finding.
 const evidenceBalancer = "load balancer"
 
-// protectsNLBs is the first release that turns off the deletion protection of an NLB before deleting it
-// (UpdateLoadBalancerProtection; pkg/provider/alibaba/nlb). With an older one, protection blocks the Service's deletion.
+// protectsNLBs is the first release that turns off an NLB's deletion protection before deleting it (UpdateLoadBalancerProtection;
+// pkg/provider/alibaba/nlb). With older ones, protection blocks the Service's deletion.
 var protectsNLBs = ccm.Version{Major: 2, Minor: 9, Patch: 1}
 
 func findLBProtection(s *doctor.Snapshot, r *doctor.Report) {
@@ -86,5 +85,4 @@ func findLBProtection(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// turnsOff ends the advice about a load balancer that the controller protects.
 var turnsOff = say.F("It turns the protection off again when the Service is deleted.")

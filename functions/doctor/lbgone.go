@@ -27,7 +27,6 @@ var lbGone = &doctor.Check{
 	Fix:  &doctor.Fix{Steps: []remedy.Step{step.TagLB{}, step.ClearStatus{}, step.Resync{}}, Plan: fixLBGone},
 }
 
-// errEmpty is why an empty list proves nothing.
 var errEmpty = say.Errorf("the list of load balancers is empty, which can also be the effect of permissions limited by resource")
 
 func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
@@ -54,15 +53,13 @@ func findLBGone(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// A goneLook examines a snapshot for missing load balancers.
 type goneLook struct {
 	*doctor.Snapshot
 	report *doctor.Report
 	count  map[bool]int // load balancers in the lists, NLBs under true
 }
 
-// apiServer looks for the load balancer of the API server by the address in the details of the
-// cluster. A cluster without such a load balancer has no address there.
+// apiServer looks for the API server's load balancer by the address in the cluster's details. A cluster without one has no address there.
 func (g *goneLook) apiServer() {
 	if err := g.Err(doctor.Detail, doctor.CLBs, doctor.NLBs); err != nil {
 		g.report.Unknown(g.OfCluster(), say.Errorf("whether the API server's load balancer exists: %w", err))
@@ -107,7 +104,6 @@ func (g *goneLook) apiServer() {
 	g.report.Add(f)
 }
 
-// service examines a Service whose load balancer the controller does not find.
 func (g *goneLook) service(svc *corev1.Service) {
 	id, _ := ccm.Annotation(svc, "id")
 	if id == "" {
@@ -133,8 +129,7 @@ func (g *goneLook) service(svc *corev1.Service) {
 	}
 }
 
-// gone reports whether the API says that the load balancer with this ID does not exist. Without
-// an ID, it is enough that no load balancer has the Service's address.
+// gone reports whether the API says that the load balancer does not exist. Without an ID, it suffices that none has the Service's address.
 func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	if was == "" {
 		eip, _ := ccm.Annotation(svc, ccm.ExternalIP)
@@ -165,7 +160,6 @@ func (g *goneLook) gone(svc *corev1.Service, was string) (bool, error) {
 	return false, say.Errorf("%s exists, but the list of load balancers lacks it: permissions limited by resource hide some", ccm.Quote(was))
 }
 
-// lost reports a load balancer that the controller no longer finds.
 func (g *goneLook) lost(svc *corev1.Service, b *doctor.LoadBalancer) {
 	tag, resync := ccm.TagCommand(svc, g.Region, b.ID, ccm.NameTag, ccm.DefaultName(svc)), ccm.ResyncCommand(svc)
 	do := say.F("Tag it: %s, then trigger a resync: %s.", tag, resync)
@@ -221,7 +215,6 @@ func (g *goneLook) add(svc *corev1.Service, id, was string) {
 	g.report.Add(f)
 }
 
-// listed says how many load balancers of the Service's kind are listed.
 func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	if ccm.NLB(svc) {
 		return say.Count(g.count[true], "NLB")
@@ -229,10 +222,10 @@ func (g *goneLook) listed(svc *corev1.Service) say.Text {
 	return say.Count(g.count[false], "CLB")
 }
 
-// ingressApp is the label app of the ingress controller's Pods, as the manifest of its Service selects them.
+// ingressApp is the label app by which the ingress controller's Service selects Pods.
 const ingressApp = "ingress-nginx"
 
-// ingress reports that the Service of the ingress controller is gone while the ingress controller still runs.
+// ingress reports that the ingress controller runs without its Service.
 func (g *goneLook) ingress() {
 	if err := g.Err(doctor.Services, doctor.Ingress); err != nil {
 		g.report.Unknown(g.OfCluster(), say.Errorf("whether the ingress controller has its Service: %w", err))
@@ -256,8 +249,8 @@ func (g *goneLook) ingress() {
 	})
 }
 
-// fixLBGone tags a load balancer that is proven to be the Service's, or makes the controller create one if the API says that the
-// Service's own is gone. If the Service names the missing one, it asks: only a person knows what should replace it.
+// fixLBGone tags a load balancer that is proven to be the Service's, or lets the controller create one if the API says that it is gone.
+// If the Service names the missing one, only a person knows what should replace it.
 func fixLBGone(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	ask := remedy.Plan{Finding: found[0].Text, Ask: found[0].Do}
 	id, _ := ccm.Annotation(svc, "id")

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// Only a load balancer that the API says is gone is created again, and only a proven one is tagged; otherwise a person is asked.
 func TestLBGonePlans(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]map[string][]string{

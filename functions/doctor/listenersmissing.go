@@ -47,7 +47,7 @@ func findListenersMissing(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// answers reports whether a port of a CLB has a listener that a redirect can lead to, or a Service for which the controller creates one.
+// answers reports whether a redirect can lead to a port of a CLB: it has a listener, or a Service for which the controller creates one.
 func answers(s *doctor.Snapshot, b *doctor.LoadBalancer, port int) bool {
 	if slices.ContainsFunc(b.Listeners, func(l cloud.Listener) bool { return l.Port == port && l.Protocol != "udp" }) {
 		return true
@@ -58,12 +58,10 @@ func answers(s *doctor.Snapshot, b *doctor.LoadBalancer, port int) bool {
 	})
 }
 
-// serves reports whether a Service has a port that is not for UDP.
 func serves(svc *corev1.Service, port int) bool {
 	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.Port) == port && p.Protocol != corev1.ProtocolUDP })
 }
 
-// nowhere returns the finding that forward-port redirects HTTP ports of the Service to ports without a listener.
 func nowhere(svc *corev1.Service, b *doctor.LoadBalancer, ports []int) doctor.Finding {
 	value, _ := ccm.Annotation(svc, ccm.ForwardPort)
 	return doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "redirect", Evidence: map[string]string{"load balancer": b.ID, "value": cut(value)},
@@ -82,7 +80,6 @@ func numbers(ports []int) say.Text {
 	return say.List(list, shown)
 }
 
-// An existing is an existing listener, of a CLB or an NLB.
 type existing struct {
 	key, trace, group string
 	port              int  // 0 for a range of ports, which an NLB's listener may have
@@ -107,7 +104,6 @@ func standings(b *doctor.LoadBalancer) []existing {
 	return list
 }
 
-// listenersOf returns the listeners by their common properties.
 func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	var list []ccm.Listener
 	for _, l := range b.Listeners {
@@ -123,7 +119,7 @@ func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	return list, nil
 }
 
-// on returns the listener for the port with this key: the one with the key itself, or one of another protocol on the same port.
+// on returns the listener with this key, otherwise one of another protocol on the same port.
 func on(listeners []existing, key string) (existing, bool) {
 	for _, fits := range []func(existing) bool{
 		func(l existing) bool { return l.key == key },
@@ -136,7 +132,6 @@ func on(listeners []existing, key string) (existing, bool) {
 	return existing{}, false
 }
 
-// missing examines the ports of one Service that reuses a load balancer.
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
 	listeners := standings(b)
 	all, err := listenersOf(b)
@@ -175,7 +170,6 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 		Do: say.F("Create each missing listener in the console, with the group of the Service (%s).", strings.Join(groups, ", ")).Then(override)})
 }
 
-// leads checks whether the listener on a port of the Service leads to the Service.
 func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at existing, override say.Text) {
 	if at.redirects {
 		return // the listener's owner decides
@@ -213,7 +207,6 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 	r.Add(f)
 }
 
-// groupFor returns the name of the group for a port of the Service.
 func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) string {
 	if id := ccm.AdoptedGroup(svc, p); id != "" {
 		return id
@@ -224,7 +217,6 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-// overridden returns what the controller would replace on the load balancer if the Service overrode its listeners, one clause each.
 func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []existing) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
@@ -250,7 +242,6 @@ func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer,
 	return list
 }
 
-// listenerDrift returns what a sync that sets the listeners would change.
 func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) []ccm.Difference {
 	if b.NLB != nil {
 		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
@@ -258,7 +249,7 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
-// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all protocols but UDP share their ports.
+// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all protocols but UDP share ports.
 func alike(a, b string) bool {
 	of := func(key string) string {
 		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")

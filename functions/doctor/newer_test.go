@@ -12,12 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// harmful are words of advice that is wrong if the controller may read an annotation.
 var harmful = []string{"no effect", "Remove", "remove"}
 
-// A controller newer than every known release may read annotations that no known one does. No finding may then say that an unknown
-// annotation, or one that known releases read for the other kind of load balancer, has no effect or should be removed. That the
-// controller is newer is reported once.
+// A newer controller than every known release may read unknown annotations: no finding calls these useless. That it is newer is reported once.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	strange := []string{"graceful-shutdown", "health-check-http-version", "adress-type", "id2", "zone-map"}

@@ -99,7 +99,7 @@ func localPorts(r *doctor.Report, svc *corev1.Service, local remedy.Ports, assum
 	r.Add(f)
 }
 
-// reach reports through which nodes the node ports of a Service lead to its Pods, and from where.
+// reach reports through which nodes the node ports lead to Pods, and from where.
 func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	about := doctor.OfService(svc)
 	if err := s.Err(doctor.Nodes); err != nil {
@@ -135,7 +135,7 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// localNodes reports nodes that drop traffic to the node ports of the Service because they run none of its Pods.
+// localNodes reports nodes that drop traffic because they run none of the Service's Pods.
 func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes []string) {
 	about := doctor.OfService(svc)
 	if err := s.Err(doctor.Endpoints); err != nil {
@@ -167,7 +167,7 @@ func localNodes(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, nodes
 			And("Or let every node forward the traffic, which loses the source address: %s.", clusterPolicy)})
 }
 
-// forwards reports whether kube-proxy runs on the node: the node is a server and ready.
+// forwards reports whether kube-proxy runs on the node: it is a server and ready.
 func forwards(node *corev1.Node) bool {
 	return node.Labels["type"] != "virtual-kubelet" && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue

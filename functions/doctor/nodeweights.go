@@ -24,10 +24,9 @@ var nodeWeights = &doctor.Check{
 	Find:  findNodeWeights,
 }
 
-// mostEvidence is how many values the evidence of a finding has.
 const mostEvidence = 20
 
-// uneven is the lowest ratio between the traffic of the busiest and the least busy Pod that is a warning.
+// uneven is the lowest ratio of the busiest to the least busy Pod's traffic that is a warning.
 const uneven = 2.0
 
 func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
@@ -56,7 +55,6 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 // leavesWeights is the first release that reads the annotation ignore-weight-update.
 var leavesWeights = ccm.Version{Major: 2, Minor: 11, Patch: 1}
 
-// podsByNode returns the number of ready Pods of a port on each node that is a backend.
 func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) map[string]int {
 	serve := map[string]bool{}
 	for i := range s.Nodes {
@@ -72,7 +70,7 @@ func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) m
 	return nodes
 }
 
-// schedulerOf returns the scheduler of a port's listener, or "" without a listener.
+// schedulerOf returns "" without a listener.
 func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) (string, error) {
 	b, err := s.Balancer(svc)
 	if err != nil || b == nil {
@@ -93,7 +91,6 @@ func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) 
 	return strings.ToLower(b.Listeners[i].Scheduler), nil
 }
 
-// weigh reports what share of a port's traffic the Pods of each node get.
 func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.ServicePort, pods map[string]int) {
 	v, err := versionOf(s)
 	scheduler := ""
@@ -147,7 +144,6 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 	r.Add(f)
 }
 
-// A weighing holds what decides how nodes share the traffic of a port.
 type weighing struct {
 	svc       *corev1.Service
 	v         ccm.Version
@@ -157,13 +153,11 @@ type weighing struct {
 	shared    bool
 }
 
-// weighted reports whether the scheduler uses weights. Only these do:
-// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
+// weighted reports whether the scheduler uses weights: https://www.alibabacloud.com/help/en/slb/classic-load-balancer/user-guide/add-a-tcp-listener
 func (w weighing) weighted() bool { return w.scheduler == "wrr" || w.scheduler == "wlc" }
 
 func (w weighing) weight(n int) int { return ccm.LocalWeight(w.svc, w.v, n, w.all) }
 
-// counts returns the effective weight of a node with n Pods.
 func (w weighing) counts(n int) int {
 	if w.weighted() {
 		return w.weight(n)
@@ -171,7 +165,6 @@ func (w weighing) counts(n int) int {
 	return 1
 }
 
-// rule says how the nodes behind a port share its traffic.
 func (w weighing) rule(port int32) say.Text {
 	switch {
 	case !w.weighted():
@@ -183,7 +176,7 @@ func (w weighing) rule(port int32) say.Text {
 	return say.F("In Local mode the nodes behind port %d get traffic by weight (scheduler %s).", port, w.scheduler)
 }
 
-// advice says how the shares become more even; empty if only moving Pods helps.
+// advice returns no text if only moving Pods helps.
 func (w weighing) advice() say.Text {
 	switch {
 	case w.scheduler == "rr":

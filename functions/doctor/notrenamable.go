@@ -59,8 +59,8 @@ func fixNotRenamable(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Fin
 	return p
 }
 
-// doubt returns why the load balancer is not proven to be the Service's own or cannot be tagged; empty if it is and can. Its name
-// contains the Service's UID, but something on it must also name the Service, and nothing may name another one.
+// doubt returns why the load balancer is not proven to be the Service's or can't be tagged. Beside its name, something on it must name
+// the Service, and nothing another.
 func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) say.Text {
 	if value, ok := b.Tags[ccm.NameTag]; ok {
 		return say.F("Its tag %s has another value, %s: find out which Service it belongs to.", ccm.NameTag, ccm.Quote(value))

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Only a load balancer that is proven to be the Service's own is tagged; otherwise a person is asked.
 func TestNotRenamablePlans(t *testing.T) {
 	t.Parallel()
 	for file, steps := range map[string]map[string]int{

@@ -31,15 +31,13 @@ var noEvents = &doctor.Check{
 	Find:  findNoEvents,
 }
 
-// tooLong is the time that a first sync may take: the controller's retry interval grows to five
-// minutes, and creating an NLB takes up to two.
+// tooLong is the limit of a first sync: the controller's retry interval grows to five minutes, and creating an NLB takes up to two.
 const tooLong = 10 * time.Minute
 
 // speaks is the first release that writes Events (v1.9.3.276-g372aa98-aliyun, from the Service FAQ of ACK).
 var speaks = ccm.Version{Major: 1, Minor: 9, Patch: 3, Build: 276}
 
-// waits returns how long a Service has waited for an address; 0 if it does not wait, or if it may have become one of type
-// LoadBalancer with its last change.
+// waits returns how long a Service has waited for an address; 0 if it has one, or may only have become a LoadBalancer with its last change.
 func waits(s *doctor.Snapshot, svc *corev1.Service) time.Duration {
 	if ccm.Synced(svc) || svc.CreationTimestamp.IsZero() {
 		return 0
@@ -90,12 +88,11 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// waiting says how long a Service has waited for an address.
 func waiting(d time.Duration) say.Text {
 	return say.F("The Service has waited for its load balancer for %s.", duration.HumanDuration(d))
 }
 
-// failure returns the newest Event in which the controller warns of a failure. Two of its reasons for a Warning are not failures.
+// failure returns the newest Event about a failure. Two of the controller's reasons for a Warning are not failures.
 func failure(list []doctor.Event) (doctor.Event, bool) {
 	for _, e := range slices.Backward(list) {
 		if e.Type == corev1.EventTypeWarning && e.Reason != "PreservedOnDelete" && e.Reason != "FeatureNotSupported" {

@@ -18,13 +18,11 @@ var permissions = &doctor.Check{
 	Find:  findPermissions,
 }
 
-// Reasons why permissions are unknown.
 var (
 	errAccessKey = say.Errorf("the controller signs with its own access key, whose permissions cannot be read from here")
 	errNoRole    = say.Errorf("the cluster names no RAM role of its masters, which the controller would use")
 )
 
-// doubtful wraps a doubt about the controller's role as the reason why permissions are unknown.
 func doubtful(why say.Text) error {
 	return say.Errorf("it is not known under which RAM role the controller runs: %s", why)
 }
@@ -80,8 +78,7 @@ func findPermissions(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// gap reports the permissions that the role lacks for a release of the controller. The finding holds the beginning of the key and
-// of the text.
+// gap reports the permissions that the role lacks for a release. The finding holds the beginning of the key and of the text.
 func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v ccm.Version) {
 	role := s.Role.Name
 	add := func(key string, actions []string, text, do say.Text) {
@@ -111,5 +108,4 @@ func gap(s *doctor.Snapshot, r *doctor.Report, g ccm.Gap, of doctor.Finding, v c
 		say.F("Find out who wrote the Deny statement, in one of the policies %s, and remove these actions from it.", strings.Join(policies, ", ")))
 }
 
-// mostActions is how many actions a finding names.
 const mostActions = 8

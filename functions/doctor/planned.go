@@ -16,7 +16,6 @@ import (
 
 // This part of the check room looks for limits that Services not yet in the cluster would exceed.
 
-// A planning counts what earlier Services have already taken.
 type planning struct {
 	*measuring
 	taken map[string]int // load balancers by limit, addresses by vSwitch
@@ -36,7 +35,6 @@ func (p planning) check(list []*corev1.Service) {
 	}
 }
 
-// balancer examines the limit on load balancers.
 func (p planning) balancer(svc *corev1.Service) {
 	part, limit := doctor.CLBs, ccm.LimitCLBs
 	if ccm.NLB(svc) {
@@ -57,7 +55,6 @@ func (p planning) balancer(svc *corev1.Service) {
 		say.F("Request a higher limit in the quota center, or let Services share load balancers with the annotation id."))
 }
 
-// listeners examines the limit on listeners of the load balancer that the Service reuses.
 func (p planning) listeners(svc *corev1.Service) {
 	b, err := p.Balancer(svc)
 	if b == nil && err == nil {
@@ -85,7 +82,6 @@ func (p planning) listeners(svc *corev1.Service) {
 		say.F("Move some of its Services to another load balancer, or request a higher limit in the quota center."))
 }
 
-// fits reports a limit that the Service exceeds or comes close to.
 func (p planning) fits(svc *corev1.Service, n int, of ccm.Limit, text, do say.Text) {
 	total := of.Usual
 	if q, ok := p.Quota(of.Name); ok {
@@ -103,7 +99,6 @@ func (p planning) fits(svc *corev1.Service, n int, of ccm.Limit, text, do say.Te
 		Evidence: map[string]string{"limit": of.Name, "used": strconv.Itoa(n), "total": say.Figure(total)}})
 }
 
-// addresses examines the vSwitches from which the load balancer gets its addresses.
 func (p planning) addresses(svc *corev1.Service) {
 	if err := p.Err(doctor.Detail, doctor.VSwitches); err != nil {
 		p.report.Unknown(about(svc), say.Errorf("how many addresses are free: %w", err))
@@ -143,7 +138,7 @@ func (p planning) addresses(svc *corev1.Service) {
 			own = append(own, v)
 		}
 	}
-	// The controller may use another one from its own configuration: a single full vSwitch proves little.
+	// The controller may use another one from its configuration: a single full vSwitch proves little.
 	if len(own) > 0 && !slices.ContainsFunc(own, func(v cloud.VSwitch) bool { return v.Free > 0 }) {
 		p.report.Add(doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: short,
 			Text: say.F("The Service names no vSwitch, and the cluster's own vSwitches have no free addresses: %s.", ccm.DescribeVSwitches(own, shown)),
@@ -151,7 +146,6 @@ func (p planning) addresses(svc *corev1.Service) {
 	}
 }
 
-// address examines a vSwitch that the Service names.
 func (p planning) address(svc *corev1.Service, short string, v cloud.VSwitch) {
 	all, err := ccm.AddressesOf(v)
 	if err != nil {
@@ -177,7 +171,7 @@ func (p planning) address(svc *corev1.Service, short string, v cloud.VSwitch) {
 		Evidence: map[string]string{"free": strconv.FormatInt(v.Free, 10), "total": strconv.FormatInt(all, 10), "block": v.CIDR}})
 }
 
-// other says which vSwitch to name instead: the one with the most free addresses, of the same zone if possible.
+// other names the vSwitch with the most free addresses, of the same zone if possible.
 func (p planning) other(svc *corev1.Service, short string, now cloud.VSwitch) say.Text {
 	var best cloud.VSwitch
 	for _, id := range sorted(p.VSwitches) {

@@ -65,7 +65,6 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// A reuseLook examines one Service that names its load balancer.
 type reuseLook struct {
 	*doctor.Snapshot
 	report *doctor.Report
@@ -77,8 +76,7 @@ func (l *reuseLook) add(severity doctor.Severity, key string, text, do say.Text)
 	l.report.Add(doctor.Finding{Severity: severity, About: about(l.svc), Key: key, Text: text, Do: do, Evidence: map[string]string{"load balancer": l.id}})
 }
 
-// failing is critical for a Service that never had an address: its syncs fail now. Others fail with
-// the next full sync, and a manifest when it is applied.
+// failing is critical for a Service that never had an address: its syncs fail now. Others fail with the next full sync, a manifest when applied.
 func (l *reuseLook) failing() doctor.Severity {
 	if ccm.Synced(l.svc) || l.svc.UID == "" {
 		return doctor.Warning
@@ -97,7 +95,6 @@ func (l *reuseLook) controller() {
 	}
 }
 
-// nowhere reports a manifest that names a load balancer which does not exist.
 func (l *reuseLook) nowhere() {
 	if err := l.Err(doctor.CLBs, doctor.NLBs); err != nil {
 		l.report.Unknown(about(l.svc), say.Errorf("whether %s exists: %w", ccm.Quote(l.id), err))
@@ -108,7 +105,6 @@ func (l *reuseLook) nowhere() {
 		say.F("Name an existing one in the annotation %s, or remove the annotation.", ccm.AnnotationKey(l.svc, "id")))
 }
 
-// balancer examines the load balancer itself.
 func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	if (b.NLB != nil) != ccm.NLB(l.svc) {
 		text := say.F("The Service has the loadBalancerClass %s, which is for NLBs, but %s is a CLB.", ccm.NLBClass, b.ID)
@@ -133,7 +129,6 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	l.vpc(b)
 }
 
-// existing examines the listeners and groups of the load balancer.
 func (l *reuseLook) existing(b *doctor.LoadBalancer) {
 	known := cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
 	if b.ByController() || l.apiServer(b) {
@@ -158,7 +153,7 @@ func (l *reuseLook) existing(b *doctor.LoadBalancer) {
 	l.namesakes(b, names)
 }
 
-// vpc reports a CLB outside the cluster's VPC. For a public CLB, which has no VPC, its backends decide.
+// vpc reports a CLB outside the cluster's VPC. The backends of a public CLB, which has no VPC, decide.
 func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	err := l.Err(doctor.Detail)
 	if b.VPC == "" && err == nil {
@@ -191,9 +186,8 @@ func (l *reuseLook) vpc(b *doctor.LoadBalancer) {
 	}
 }
 
-// bound reports a Service that has the address of another load balancer than the one it names. The
-// controller checks this only for a Service with an address, and not behind a host name of its own
-// or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
+// bound reports a Service with the address of another load balancer than it names. The controller checks this only for a Service with an
+// address, and not behind its own host name or an EIP (pkg/controller/service/clbv1/model_applier.go, isLoadBalancerReusable).
 func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 	if b.ByController() || ccm.HasAddress(l.svc, &b.Instance) || l.Err(doctor.Controller) != nil || l.Controller.Version.Before(asks) {
 		return // the controller refuses it before this check, or does not check; controller reports an unknown release
@@ -206,13 +200,12 @@ func (l *reuseLook) bound(b *doctor.LoadBalancer) {
 			And("To move, delete the Service and create it again: its address changes."))
 }
 
-// apiServer reports whether the load balancer has the address of the cluster's API server. If that address is unknown, only the
-// tag shows it.
+// apiServer compares addresses. If the API server's is unknown, only the tag shows it.
 func (l *reuseLook) apiServer(b *doctor.LoadBalancer) bool {
 	return l.Err(doctor.Detail) == nil && b.CLB != nil && b.Address != "" && b.Address == l.Detail.APIServer && (b.VPC == "" || b.VPC == l.Detail.VPC)
 }
 
-// marked reports a load balancer that the controller does not reuse because of a tag. Listeners are considered if known.
+// marked reports a load balancer that a tag keeps the controller from reusing. Listeners are considered if known.
 func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 	never := say.F("Never use it for a Service, and do not change its tags. Name another load balancer: %s.", set(l.svc, "id"))
 	atPort := func(at existing) bool { return at.port == apiServerPort }
@@ -243,8 +236,7 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// fixReuse corrects a Service that already works: it need not name the load balancer that the controller created for it, and its
-// address type becomes the actual one.
+// fixReuse corrects a Service that already works: it need not name the controller's own load balancer, and its address type becomes the actual one.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
 	var text, ask say.Text
@@ -268,7 +260,7 @@ func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) r
 	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
 }
 
-// unnamed reports whether the controller finds this load balancer for the Service, and no other, without the annotation id.
+// unnamed reports whether the controller finds this load balancer, and no other, without the annotation id.
 func unnamed(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) bool {
 	if b.Tags[ccm.NameTag] != ccm.DefaultName(svc) {
 		return false

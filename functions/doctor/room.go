@@ -24,7 +24,6 @@ var room = &doctor.Check{
 	Find:     findRoom,
 }
 
-// At these percentages a limit is reported.
 const (
 	tight   = 80
 	nearing = 95
@@ -46,7 +45,6 @@ func findRoom(s *doctor.Snapshot, r *doctor.Report) {
 	m.routes()
 }
 
-// A measuring examines the limits in a snapshot.
 type measuring struct {
 	*doctor.Snapshot
 	report  *doctor.Report
@@ -54,7 +52,6 @@ type measuring struct {
 	limited bool // the account's limits are known
 }
 
-// account returns the account in the region as the subject of a finding.
 func (m *measuring) account() doctor.About {
 	return doctor.About{Kind: doctor.Account, Name: m.Region}
 }
@@ -91,7 +88,6 @@ func level(percent int) doctor.Severity {
 	return doctor.Warning
 }
 
-// balancers examines the number of load balancers, and of listeners and backends on each.
 func (m *measuring) balancers() {
 	account := m.account()
 	clbs, nlbs := 0, 0
@@ -148,7 +144,6 @@ func (m *measuring) balancers() {
 	}
 }
 
-// balancer examines the listeners and backends of one load balancer.
 func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	about := doctor.OfBalancer(b.ID)
 	listeners, backends := ccm.LimitListeners, ccm.LimitBackends
@@ -190,7 +185,7 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	}, float64(servers), backends)
 }
 
-// groupsOf returns the groups of a load balancer; of an NLB, those that its listeners use.
+// groupsOf returns, of an NLB, the groups that its listeners use.
 func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
 	if b.NLB == nil {
 		return b.Groups
@@ -231,7 +226,6 @@ func (m *measuring) vswitches() {
 	}
 }
 
-// inUse returns the IDs of the vSwitches that provide addresses for the cluster's nodes, Pods and load balancers, sorted.
 func (m *measuring) inUse() []string {
 	ids := slices.Concat(m.Detail.VSwitches, m.Detail.PodVSwitches)
 	for _, b := range m.List() {
@@ -255,7 +249,7 @@ func (m *measuring) inUse() []string {
 	return slices.Compact(ids)
 }
 
-// routes examines the entries of the VPC's route tables: with Flannel each node has one.
+// routes counts the entries of the VPC's route tables: with Flannel each node has one.
 func (m *measuring) routes() {
 	about := doctor.All(doctor.Network)
 	if err := m.Err(doctor.Detail); err != nil {

@@ -22,7 +22,7 @@ var scale = &doctor.Check{
 	Find:  findScale,
 }
 
-// mostInAll is how many mappings between Services and Pods ACK allows in a Pro cluster with Terway and IPvlan:
+// mostInAll is ACK's limit of mappings between Services and Pods in a Pro cluster with Terway and IPvlan:
 // https://www.alibabacloud.com/help/en/ack/product-overview/limits
 const mostInAll = 64_000
 
@@ -52,7 +52,6 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// findDelay reports how long the controller takes to sync a changed Service, as measured by the engine.
 func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Delays); err != nil {
 		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err))
@@ -74,7 +73,7 @@ func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 			duration.HumanDuration(half), duration.HumanDuration(most), say.Count(len(sorted), "measurement")),
 		Do: say.F("Nothing needs to be done."),
 	}
-	// A failed sync is retried after this time at most: a change that takes longer waits behind others.
+	// A failed sync is retried after this time at most: a longer delay means waiting behind others.
 	if half > ccm.Retry {
 		f.Severity = doctor.Warning
 		f.Text = f.Text.And("That is longer than the controller waits before it retries a failed sync (%s): it does not keep up with the changes.",

@@ -16,7 +16,6 @@ var serviceProtection = &doctor.Check{
 	Find:  findServiceProtection,
 }
 
-// errUnsaid says that the API's answer lacks the object.
 var errUnsaid = say.Errorf("whether ACK protects it from deletion: the answer of the API lacks it")
 
 func findServiceProtection(s *doctor.Snapshot, r *doctor.Report) {
@@ -53,10 +52,9 @@ func findServiceProtection(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// needsPolicies says what ACK's deletion protection needs.
 var needsPolicies = say.F("This needs the component for security policies in the cluster.")
 
-// protectInACK returns the command by which a person turns ACK's deletion protection of an object on
+// protectInACK returns the command that turns ACK's deletion protection of an object on
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection).
 func protectInACK(cluster, kind, namespace, name string) string {
 	var in strings.Builder

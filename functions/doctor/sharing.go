@@ -13,7 +13,6 @@ import (
 
 // This part of the check reuse looks for other Services that use the same load balancer.
 
-// ports looks for other Services of the cluster on the same listener ports.
 func (l *reuseLook) ports(sharing []*corev1.Service) {
 	for _, other := range sharing {
 		if other == l.svc {
@@ -41,7 +40,7 @@ func (l *reuseLook) ports(sharing []*corev1.Service) {
 	}
 }
 
-// listeners looks for Services of other clusters on the same listener ports.
+// listeners looks for other clusters' Services on the same listener ports.
 func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 	var names []string
 	for _, at := range standings(b) {

@@ -28,14 +28,14 @@ var silent = &doctor.Check{
 const (
 	// overdue is the time that a full sync may take after a change.
 	overdue = 10 * time.Minute
-	// burst is how many Events about one Service the controller writes before its filter lets only
-	// one through every five minutes (client-go, tools/record).
+	// burst is how many Events about a Service the controller writes before its filter lets only one through every five minutes
+	// (client-go, tools/record).
 	burst = 25
 	// refill is the time until that filter lets another one through.
 	refill = 5 * time.Minute
 	// eventsKept is how long the API server keeps Events by default.
 	eventsKept = time.Hour
-	// counted is how many occurrences of one Event are considered: at one every five minutes, those of more than a day.
+	// counted limits the considered occurrences of an Event: at one every five minutes, those of more than a day.
 	counted = 500
 )
 
@@ -69,8 +69,8 @@ func findSilent(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// stuck reports a Service whose hash label no longer matches: it has changed since its last full sync. A label of another release is
-// accepted: the Service has not changed, and the full sync after an upgrade reports its own result. stuck returns whether it found one.
+// stuck reports a Service whose hash label no longer matches, and returns whether it does: it has changed since its last full sync.
+// Another release's label is accepted: the full sync after an upgrade reports its own result.
 func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error) (bool, error) {
 	if ccm.InForce(svc) {
 		return false, nil
@@ -105,7 +105,6 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	return true, nil
 }
 
-// knowledge is what the stream knows about failures of a Service.
 type knowledge int
 
 const (
@@ -117,7 +116,6 @@ const (
 // skew is the assumed difference between the clocks of recorded times.
 const skew = time.Minute
 
-// known returns what the stream knows about failures of the Service since a time.
 func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	switch {
 	case s.Failures == nil || s.Err(doctor.Failures) != nil:
@@ -128,7 +126,6 @@ func known(s *doctor.Snapshot, svc *corev1.Service, since time.Time) knowledge {
 	return hasNone
 }
 
-// unheard reports that no exporter runs.
 func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	silence := s.Time.Sub(s.ExporterSeen)
 	if s.ExporterSeen.IsZero() || silence < overdue {
@@ -142,12 +139,10 @@ func unheard(s *doctor.Snapshot, r *doctor.Report) {
 	})
 }
 
-// retried is the time within which the controller retries a failing sync and reports it again: its
-// retry interval grows to five minutes. A failure that it has not reported for longer is over.
+// retried is longer than the retry interval of a failing sync, which grows to five minutes: an older failure is over.
 const retried = 15 * time.Minute
 
-// failing returns the newest failure of a Service that has not succeeded since, and when the
-// failures began. The time is zero if the Service does not fail.
+// failing returns a Service's newest failure without a success since, and when the failures began; zero if it does not fail.
 func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, since time.Time) {
 	worked := s.Marks[svc.UID].Synced
 	for _, e := range s.Events[svc.UID] {
@@ -171,8 +166,7 @@ func failing(s *doctor.Snapshot, svc *corev1.Service) (newest doctor.Event, sinc
 	return newest, since
 }
 
-// missed reports a Service that fails although no failure has reached lbremedy: the exporter or NATS is down, or was down for longer than
-// the API server keeps Events. If the hash label does not match, stuck reports it.
+// missed reports a failing Service whose failure never reached lbremedy: the exporter or NATS is or was down. stuck reports mismatched hash labels.
 func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	f := doctor.Finding{Severity: doctor.Critical, About: about(svc), Key: "missed", Evidence: map[string]string{}}
 	var since time.Time
@@ -203,7 +197,7 @@ func missed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// swallowed reports a Service with so many Events in the last hour that the controller's filter dropped further ones.
+// swallowed reports a Service with so many Events in the last hour that the controller's filter dropped more.
 func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	written := map[string][]time.Time{} // by component
 	for _, e := range s.Events[svc.UID] {
@@ -233,8 +227,7 @@ func swallowed(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// occurrences returns the times at which the occurrences of an Event happened. Only the first and
-// the last are known: the others are assumed to be evenly distributed between them.
+// occurrences assumes those between the known first and last to be evenly distributed.
 func occurrences(e doctor.Event) []time.Time {
 	list := []time.Time{e.Last}
 	apart := time.Duration(0)
@@ -247,7 +240,7 @@ func occurrences(e doctor.Event) []time.Time {
 	return list
 }
 
-// emptied returns when the filter, which let Events through at these times in order, was last exhausted, or the zero time if it never was.
+// emptied returns when the filter, which let Events through at these ordered times, was last exhausted; zero if never.
 func emptied(times []time.Time) time.Time {
 	var last time.Time
 	left := float64(burst)

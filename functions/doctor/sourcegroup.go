@@ -15,7 +15,6 @@ import (
 
 // This part of the check source-ranges explains what security groups do, and why the controller can't enforce ranges with one.
 
-// breach says whom the security groups of an NLB let in.
 func (l *rangeLook) breach(b *doctor.LoadBalancer, is ccm.Breach) say.Text {
 	var text say.Text
 	switch {
@@ -37,7 +36,6 @@ func (l *rangeLook) breach(b *doctor.LoadBalancer, is ccm.Breach) say.Text {
 	return text
 }
 
-// rulesOf formats rules, each with its group.
 func rulesOf(list []ccm.GroupRule) []say.Text {
 	var out []say.Text
 	for _, r := range list {
@@ -46,8 +44,8 @@ func rulesOf(list []ccm.GroupRule) []say.Text {
 	return out
 }
 
-// lacking says why the controller, whose release enforces ranges, has not done so, and what to do. Problems with finding or creating the
-// security group appear only in the controller's log, and the sync succeeds (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
+// lacking says why a release that enforces ranges has not done so, and what to do. Problems with the security group appear only in the
+// controller's log, and the sync succeeds (pkg/controller/service/nlbv2/model_applier.go of v2.14.0).
 func (l *rangeLook) lacking(b *doctor.LoadBalancer, groups []cloud.SecurityGroup, is ccm.Breach) (why, do say.Text) {
 	tag, want := ccm.NameTag+"="+ccm.DefaultName(l.svc), ccm.SourceGroupName(l.svc)
 	switch n := len(b.Marked); {
@@ -102,7 +100,6 @@ func (l *rangeLook) resyncText() say.Text {
 	return say.F("Then trigger a resync: %s.", ccm.ResyncCommand(l.svc))
 }
 
-// own returns the controller's own group that the NLB is in.
 func (l *rangeLook) own(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) (cloud.SecurityGroup, bool) {
 	if len(b.Marked) != 1 {
 		return cloud.SecurityGroup{}, false
@@ -114,7 +111,6 @@ func (l *rangeLook) own(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) (c
 	return groups[i], true
 }
 
-// differing says which rules the controller's group lacks.
 func (l *rangeLook) differing(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) (why say.Text) {
 	if g, ok := l.own(b, groups); ok {
 		var list []say.Text
@@ -128,15 +124,13 @@ func (l *rangeLook) differing(b *doctor.LoadBalancer, groups []cloud.SecurityGro
 	return nil
 }
 
-// unmanagedRules returns the rules that let others in and that the controller leaves alone: those of other groups, and those with another
-// description.
+// unmanagedRules returns the rules that let others in and that the controller leaves alone: of other groups, or with another description.
 func (l *rangeLook) unmanagedRules(b *doctor.LoadBalancer, is ccm.Breach) []ccm.GroupRule {
 	return slices.DeleteFunc(slices.Clone(is.Wider), func(r ccm.GroupRule) bool {
 		return slices.Contains(b.Marked, r.Group) && r.Description == ccm.SourceGroupText(l.svc, l.Cluster)
 	})
 }
 
-// revoke returns the commands that remove rules.
 func (l *rangeLook) revoke(list []ccm.GroupRule) []say.Text {
 	var out []say.Text
 	for _, r := range list {
@@ -146,7 +140,6 @@ func (l *rangeLook) revoke(list []ccm.GroupRule) []say.Text {
 	return out
 }
 
-// repairs reports whether a full sync changes something about the security group of the Service.
 func (l *rangeLook) repairs(b *doctor.LoadBalancer, groups []cloud.SecurityGroup) bool {
 	g, ok := l.own(b, groups)
 	if !ok {
@@ -159,7 +152,7 @@ func (l *rangeLook) repairs(b *doctor.LoadBalancer, groups []cloud.SecurityGroup
 	return len(l.unmanagedRules(b, ccm.Breach{Wider: wider})) < len(wider)
 }
 
-// lacks returns the actions for source ranges that the controller's role lacks, as far as known, and all that they need.
+// lacks returns the actions for source ranges that the controller's role lacks, as far as known, and all needed ones.
 func (l *rangeLook) lacks() (lacks ccm.Gap, need []string, err error) {
 	if err := l.Err(doctor.Detail); err != nil {
 		return lacks, nil, err
@@ -180,8 +173,7 @@ func (l *rangeLook) lacks() (lacks ccm.Gap, need []string, err error) {
 	return l.Role.Lacks(need), need, nil
 }
 
-// resyncs reports whether a resync is known to enforce the ranges: the release enforces them, nothing prevents it, and it changes
-// the controller's own group.
+// resyncs reports whether a resync is known to enforce the ranges in the controller's own group.
 func (l *rangeLook) resyncs() bool {
 	why, _, err := l.never()
 	if err != nil || len(why) > 0 || len(l.ranges.Of(ccm.Family{Six: true})) > 0 || !l.settled() {
@@ -200,8 +192,7 @@ func (l *rangeLook) resyncs() bool {
 	return err == nil && len(lacks.Missing) == 0 && len(l.unmanagedRules(b, is)) == 0 && l.repairs(b, groups)
 }
 
-// six reports the effect of the ranges on clients with IPv6 addresses: the controller sends all ranges as IPv4, and drops only
-// IPv4 traffic.
+// six reports the effect on clients with IPv6: the controller sends all ranges as IPv4, and drops only IPv4 traffic.
 func (l *rangeLook) six(b *doctor.LoadBalancer, is *ccm.Breach) {
 	ranges := l.ranges.Of(ccm.Family{Six: true})
 	text := l.limits()

@@ -48,10 +48,8 @@ var sourceRanges = &doctor.Check{
 	},
 }
 
-// errSyncing says that a sync that enforces ranges may still be under way.
 var errSyncing = say.Errorf("whether its source ranges are enforced: a change of the Service is still being synced")
 
-// A rangeLook examines one Service with source ranges.
 type rangeLook struct {
 	*doctor.Snapshot
 	report *doctor.Report
@@ -87,7 +85,6 @@ func (l *rangeLook) find() {
 	}
 }
 
-// limits begins the text about any Service with source ranges.
 func (l *rangeLook) limits() say.Text {
 	if l.ranges.Key != "" {
 		return say.F("The Service limits its clients to %s by the annotation %s.", say.List(l.ranges.Written, shown), l.ranges.Key)
@@ -95,7 +92,7 @@ func (l *rangeLook) limits() say.Text {
 	return say.F("The Service limits its clients to %s (loadBalancerSourceRanges).", say.List(l.ranges.Written, shown))
 }
 
-// classic examines a Service of a CLB: no release of the controller applies its ranges. An access control list can replace them.
+// classic examines a CLB: no release applies ranges to it. An access control list can replace them.
 func (l *rangeLook) classic() {
 	text := l.limits().And("The controller does not enforce this on CLBs, in no release.")
 	do := say.F("Use an access control list in their place: make one with these ranges in the console, then %s, %s and %s.",
@@ -142,7 +139,7 @@ func (l *rangeLook) classic() {
 	l.add(doctor.Critical, "clients", text, do, "load balancer", id)
 }
 
-// listed returns the listeners of the Service that an access control list restricts to its entries, and the others.
+// listed returns the Service's listeners that an access control list limits to its entries, and the others.
 func (l *rangeLook) listed(b *doctor.LoadBalancer) (limited, open []string) {
 	for _, p := range l.svc.Spec.Ports {
 		key := ccm.ListenerKey(l.svc, p)
@@ -159,8 +156,7 @@ func (l *rangeLook) listed(b *doctor.LoadBalancer) (limited, open []string) {
 	return limited, open
 }
 
-// never says why no sync of a Service with an NLB enforces its ranges, and what to do instead; empty if one does. The error says
-// why that is unknown.
+// never says why no sync enforces an NLB's ranges, and what to do instead; empty if one does. err says why that is unknown.
 func (l *rangeLook) never() (why, do say.Text, err error) {
 	id, _ := ccm.Annotation(l.svc, "id")
 	v, unknown := versionOf(l.Snapshot)
@@ -185,7 +181,6 @@ func (l *rangeLook) never() (why, do say.Text, err error) {
 
 const securityGroups = "security-group-ids"
 
-// byHand says how a person enforces the ranges on an NLB.
 func (l *rangeLook) byHand() say.Text {
 	id, _ := ccm.Annotation(l.svc, "id")
 	return say.F("Make a security group in the VPC of the NLB, with rules that accept these ranges and a rule that drops 0.0.0.0/0 after them (and ::/0).").
@@ -193,7 +188,6 @@ func (l *rangeLook) byHand() say.Text {
 			cmp.Or(l.Region, "REGION"), cmp.Or(id, "NLB-ID"))
 }
 
-// early examines a Service whose NLB does not exist yet.
 func (l *rangeLook) early() {
 	why, do, err := l.never()
 	switch {
@@ -250,12 +244,12 @@ func (l *rangeLook) network() {
 	}
 }
 
-// settled reports whether the controller has synced the Service's present state, or has had time to.
+// settled reports whether the controller has synced the present state, or has had time to.
 func (l *rangeLook) settled() bool {
 	return l.inForce() || l.Time.Sub(l.Marks[l.svc.UID].Changed) >= overdue
 }
 
-// inForce reports whether the hash on the Service matches its present state and the running release: no other sync follows.
+// inForce reports whether the hash matches the present state and the running release: no other sync follows.
 func (l *rangeLook) inForce() bool {
 	hash, ok := ccm.Hash(l.svc, l.Controller.Version)
 	return ok && hash == l.svc.Labels[ccm.HashLabel]

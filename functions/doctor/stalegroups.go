@@ -64,8 +64,8 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// groupOf returns the group of a port and the kind of its backends. An environment variable of the controller can make Pods the backends on
-// any network, or nodes on Terway (pkg/controller/helper/service_utils.go): then the name of the existing group shows it.
+// groupOf returns the group of a port and the kind of its backends. The controller's environment can make Pods the backends on any
+// network, or nodes on Terway (pkg/controller/helper/service_utils.go); the existing group's name shows it.
 func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
 	mode := s.Mode(svc)
 	g, err := s.GroupAs(svc, b, port, mode)
@@ -87,7 +87,6 @@ func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, po
 	return mode, nil, nil
 }
 
-// A grouping is a port of a Service on its load balancer.
 type grouping struct {
 	s     *doctor.Snapshot
 	svc   *corev1.Service
@@ -98,7 +97,6 @@ type grouping struct {
 	stuck bool // the controller cannot build a group of the Service: see groupsNotBuilt
 }
 
-// stale reports how the group of a port differs from what it should contain.
 func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	want, moved := p.want()
 	have := map[string]bool{}
@@ -147,9 +145,8 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	r.Add(f)
 }
 
-// want returns the expected backends of a port, Pods by address and nodes by the name that key returns, and the recently changed
-// nodes, which may or may not be backends. With the policy Cluster the controller adds all nodes, with or without a ready Pod
-// (clbv1/vgroups.go, nlbv2/server_groups.go).
+// want returns a port's expected backends, Pods by address and nodes by key, and recently changed nodes, which may be backends or not.
+// With the policy Cluster all nodes are (clbv1/vgroups.go, nlbv2/server_groups.go).
 func (p grouping) want() (want, moved map[string]bool) {
 	ready := p.s.Ready(p.svc, p.port)
 	want, moved = map[string]bool{}, map[string]bool{}
@@ -185,7 +182,7 @@ func (p grouping) want() (want, moved map[string]bool) {
 	return want, moved
 }
 
-// moving reports whether a node came, became ready or unready or was tainted so recently that backends may not reflect it yet.
+// moving reports whether a node came, changed readiness or was tainted so recently that backends may not reflect it yet.
 func moving(node *corev1.Node, now time.Time) bool {
 	last := node.CreationTimestamp.Time
 	for _, c := range node.Status.Conditions {
@@ -207,7 +204,7 @@ func (p grouping) byIP() bool {
 	return p.b.NLB != nil && strings.EqualFold(kind, "ip")
 }
 
-// node returns the name of a node as a backend: the ID of its server, which ends its provider ID ("cn-hangzhou.i-1"), or its address.
+// node names a node as a backend: its server's ID, which ends its provider ID ("cn-hangzhou.i-1"), or its address.
 func (p grouping) node(node *corev1.Node) string {
 	if !p.byIP() {
 		return server(node)
@@ -224,7 +221,6 @@ func server(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, ".")+1:]
 }
 
-// key returns the name of a backend as in want.
 func (p grouping) key(e cloud.Backend) string {
 	if e.Type != "ecs" || p.mode == ccm.PodMode {
 		return cmp.Or(e.IP, e.ID)
@@ -232,8 +228,8 @@ func (p grouping) key(e cloud.Backend) string {
 	return e.ID
 }
 
-// ours reports whether the controller added a backend for the Service. The controller ignores backends with another description:
-// they belong to a person or another cluster (clbv1/vgroups.go). NLBs and older answers have no description.
+// ours reports whether the controller added a backend for the Service. Another description means a person or another cluster
+// (clbv1/vgroups.go); NLBs and older answers have none.
 func (p grouping) ours(e cloud.Backend) bool {
 	if e.Description == "" {
 		return ccm.AdoptedGroup(p.svc, p.port) == ""

@@ -16,10 +16,8 @@ type Symptom struct {
 	words words // all of them match a person's description in English or Chinese
 }
 
-// words are patterns that must all match a text.
 type words []func() *regexp.Regexp
 
-// Patterns shared by several symptoms.
 var (
 	fails = regex.New(`(?i)\b(?:can(?:no|')?t|cannot|unable|fail|failed|fails|not|no|won'?t|timeout|times? out|timed out|refused|unreachable|lost|missing|` +
 		`gone|disappear(?:s|ed)?|stuck|wrong|ignored)\b|不(?:通|能|了|到|上|生效|变)|无法|没有|未|失败|超时|丢失|消失|卡(?:住|在)`)
@@ -27,7 +25,6 @@ var (
 		`负载均衡|服务|监听|控制器|地址|事件`)
 )
 
-// symptoms are the symptoms, the most specific first.
 var symptoms = []Symptom{
 	{
 		Text:  say.F("The address can't be reached from a Pod or a node"),

@@ -27,7 +27,6 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// People describe symptoms in their own words.
 func TestSymptomIn(t *testing.T) {
 	for text, want := range map[string]string{
 		"503 during rollout":                                   "draining",

@@ -46,24 +46,22 @@ func findInside(s *doctor.Snapshot, r *doctor.Report) {
 	insideHairpin(s, r)
 }
 
-// nodesTake reports whether nodes handle traffic to the Service's address themselves. They do so for each IP address in its status whose
-// ipMode is not Proxy, but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
+// nodesTake reports whether nodes handle traffic to the Service's address: for each IP address in its status whose ipMode is not Proxy,
+// but not for a host name (https://kubernetes.io/docs/concepts/services-networking/service/#load-balancer-ip-mode).
 func nodesTake(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool {
 		return in.IP != "" && (in.IPMode == nil || *in.IPMode != corev1.LoadBalancerIPModeProxy)
 	})
 }
 
-// virtual reports whether a node is virtual; virtual nodes have no such rules.
+// virtual reports whether a node is virtual: such nodes have no rules for load balancers' addresses.
 func virtual(node *corev1.Node) bool {
 	why, _ := ccm.ExclusionOf(node, &corev1.Service{})
 	return why == ccm.Virtual
 }
 
-// harm returns how much it matters that the Service's address does not work inside the cluster. Clients of a private address are
-// in the VPC and most likely Pods. A public address is for clients outside, and almost every cluster has such a Service.
-//
-// Ingress controllers are different: Pods call the host names of their Ingresses.
+// harm returns how much an address that fails inside the cluster matters. Clients of a private address are most likely Pods. A public
+// address is for clients outside, and almost every cluster has such a Service; but Pods call the host names of Ingresses.
 func harm(svc *corev1.Service) doctor.Severity {
 	if private(svc) || ofIngress(svc) {
 		return doctor.Warning
@@ -76,13 +74,11 @@ func private(svc *corev1.Service) bool {
 	return err == nil && ip.IsPrivate()
 }
 
-// ofIngress reports whether a Service seems to be an ingress controller's, by its name or selector.
 func ofIngress(svc *corev1.Service) bool {
 	words := append(slices.Collect(maps.Values(svc.Spec.Selector)), svc.Name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "ingress") })
 }
 
-// insideManifest examines a Service that is not in the cluster yet for settings that block traffic from inside.
 func insideManifest(r *doctor.Report, svc *corev1.Service) {
 	if host, _ := ccm.Annotation(svc, "hostname"); host != "" || ccm.NLB(svc) {
 		return // nodes do not handle traffic to a host name
@@ -110,7 +106,6 @@ func insideManifest(r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// byName says how Pods reach the Service without its load balancer.
 func byName(svc *corev1.Service) say.Text {
 	if svc.Spec.ClusterIP != "" && svc.Spec.ClusterIP != corev1.ClusterIPNone {
 		return say.F("Inside the cluster, use the name %s.%s.svc or the cluster address %s.", svc.Name, svc.Namespace, svc.Spec.ClusterIP)
@@ -118,8 +113,7 @@ func byName(svc *corev1.Service) say.Text {
 	return say.F("Inside the cluster, use the name %s.%s.svc.", svc.Name, svc.Namespace)
 }
 
-// byHost says how to send traffic from inside through the load balancer; empty if nodes behind a private one could then not reach
-// themselves.
+// byHost says how to send traffic from inside through the load balancer; empty if nodes behind a private one could then not reach themselves.
 func byHost(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	if private(svc) && (s.Err(doctor.Detail) != nil || s.Mode(svc) != ccm.PodMode) {
 		return nil
@@ -179,7 +173,6 @@ func insideLocal(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		Do: do.Then(byHost(s, svc))})
 }
 
-// insideListeners looks for listener features that are lost when nodes handle the traffic themselves.
 func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	b, err := s.Balancer(svc)
 	if err == nil && b == nil {
@@ -218,8 +211,7 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 	}
 }
 
-// insideHairpin looks for private CLBs whose traffic nodes don't handle themselves: a node can't be client and backend of the same
-// connection.
+// insideHairpin looks for private CLBs whose traffic nodes don't handle: a node can't be client and backend of one connection.
 func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.CLBs, doctor.Private, doctor.Detail); err != nil {
 		r.Unknown(doctor.All(doctor.Balancer), say.Errorf("which private load balancers there are: %w", err))
@@ -274,7 +266,6 @@ func insideHairpin(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// behind returns the backends of a listener: those of its vServer group, or of the default group of its load balancer.
 func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	if l.VServerGroup == "" {
 		return b.CLB.Backends, nil
@@ -289,7 +280,7 @@ func behind(b *doctor.LoadBalancer, l cloud.Listener) ([]cloud.Backend, error) {
 	return b.Groups[i].Backends, nil
 }
 
-// takersOf returns the Services whose traffic nodes handle themselves, by the ID of their load balancer.
+// takersOf returns the Services whose traffic nodes handle, by the ID of their load balancer.
 func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	takers := map[string][]*corev1.Service{}
 	for _, svc := range s.OfType() {
@@ -300,7 +291,7 @@ func takersOf(s *doctor.Snapshot) map[string][]*corev1.Service {
 	return takers
 }
 
-// served reports whether one of the Services has the port: nodes then handle its traffic themselves.
+// served reports whether one of the Services has the port: nodes then handle its traffic.
 func served(takers []*corev1.Service, port int, protocol string) bool {
 	return slices.ContainsFunc(takers, func(svc *corev1.Service) bool {
 		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -309,7 +300,6 @@ func served(takers []*corev1.Service, port int, protocol string) bool {
 	})
 }
 
-// nodesIn returns the names of the cluster's nodes that are among the backends, sorted.
 func nodesIn(s *doctor.Snapshot, list []cloud.Backend) []string {
 	var names []string
 	for i := range s.Nodes {

@@ -14,10 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// errNoVersion says that the controller was found, but its version was not.
 var errNoVersion = say.Errorf("the version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons")
 
-// versionOf returns the release of the controller, or an error that says why it is unknown.
 func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
 	if err := s.Err(doctor.Controller); err != nil {
 		return ccm.Version{}, err
@@ -28,22 +26,17 @@ func versionOf(s *doctor.Snapshot) (ccm.Version, error) {
 	return s.Controller.Version, nil
 }
 
-// errSome says that a part was read for some load balancers only.
 var errSome = say.Errorf("it could not be read for some load balancers")
 
-// name returns the name of a Service for commands.
 func name(svc *corev1.Service) string { return svc.Namespace + "/" + svc.Name }
 
 func about(svc *corev1.Service) doctor.About { return doctor.OfService(svc) }
 
-// sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// set returns how a person sets an annotation to a VALUE.
 func set(svc *corev1.Service, short string) say.Text { return setTo(svc, short, "VALUE") }
 
-// setTo returns how a person sets an annotation, by its short name, to a value: a command, or an edit of the manifest of a Service
-// that is not in the cluster yet.
+// setTo returns how a person sets an annotation by its short name: a command, or an edit of a manifest.
 func setTo(svc *corev1.Service, short, value string) say.Text {
 	if svc.UID != "" {
 		return say.Literal(ccm.SetCommand(svc, short, value))
@@ -51,7 +44,7 @@ func setTo(svc *corev1.Service, short, value string) say.Text {
 	return written(svc, short, value)
 }
 
-// written returns how a person sets annotations in a manifest. pairs alternates short names and values.
+// written returns how to set annotations in a manifest. pairs alternates short names and values.
 func written(svc *corev1.Service, pairs ...string) say.Text {
 	var lines []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -60,7 +53,6 @@ func written(svc *corev1.Service, pairs ...string) say.Text {
 	return say.F("in the manifest, write %s under metadata.annotations", strings.Join(lines, ", "))
 }
 
-// drop returns how a person removes an annotation under all its prefixes, by its short name.
 func drop(svc *corev1.Service, short string) say.Text {
 	keys := slices.DeleteFunc([]string{ccm.Prefix + short, ccm.LegacyPrefix + short}, func(key string) bool {
 		_, ok := svc.Annotations[key]
@@ -69,7 +61,6 @@ func drop(svc *corev1.Service, short string) say.Text {
 	return remove(svc, keys...)
 }
 
-// remove returns how a person removes annotations by their keys.
 func remove(svc *corev1.Service, keys ...string) say.Text {
 	if svc.UID == "" {
 		return say.F("in the manifest, delete the line of %s under metadata.annotations", strings.Join(keys, ", "))
@@ -81,7 +72,6 @@ func remove(svc *corev1.Service, keys ...string) say.Text {
 	return say.Literal(command)
 }
 
-// percent returns part as a percentage of whole; 0 if whole is 0.
 func percent(part, whole float64) int {
 	if whole <= 0 {
 		return 0
@@ -89,10 +79,8 @@ func percent(part, whole float64) int {
 	return int(part * 100 / whole)
 }
 
-// longestEvidence is the number of bytes of a value that the evidence of a finding shows.
 const longestEvidence = 200
 
-// cut shortens a value that is too long for the evidence of a finding.
 func cut(value string) string {
 	if len(value) <= longestEvidence {
 		return value

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// describe returns what the VPC knows about the Pods' addresses.
 func describe(known ccm.Addresses, vpc string) (text say.Text) {
 	count := func(list []ccm.Endpoint) say.Text { return say.Count(len(list), "ready endpoint") }
 	if list := known.Outside; len(list) > 0 {
@@ -36,7 +35,6 @@ func describe(known ccm.Addresses, vpc string) (text say.Text) {
 	return text
 }
 
-// names returns up to five Pods with address and node.
 func names(pods []ccm.Endpoint) say.Text {
 	var parts []say.Text
 	for _, p := range pods {
@@ -53,7 +51,6 @@ func names(pods []ccm.Endpoint) say.Text {
 	return say.Clauses(parts, 5)
 }
 
-// nodes returns the nodes of the Pods.
 func nodes(pods []ccm.Endpoint) string {
 	var nodes []string
 	for _, p := range pods {
@@ -65,7 +62,6 @@ func nodes(pods []ccm.Endpoint) string {
 	return remedy.List(slices.Compact(nodes), 20)
 }
 
-// recreate asks a person to give the Pods other addresses.
 func recreate(svc *corev1.Service, pods []ccm.Endpoint) say.Text {
 	var names []string
 	for _, p := range pods {

@@ -81,15 +81,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, cluster, known, virtual, gates), nil
 }
 
-// onlyOf reports whether the Pods that are not ready backends can only be those on virtual nodes: such Pods exist, and the message names no
-// other.
+// onlyOf reports whether the Pods that are not ready backends can only be those on virtual nodes: the message names no other.
 func onlyOf(c *remedy.Case, pods, on []ccm.Endpoint) bool {
 	words := strings.FieldsFunc(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) })
 	return len(on) > 0 && !slices.ContainsFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(words, e.IP) && !slices.Contains(on, e) })
 }
 
-// decide returns the plan from the VPC's knowledge of the Pods' addresses. If nodes are the backends, the Pods may be only those on virtual
-// nodes. gates is about these Pods.
+// decide returns the plan. virtual: nodes are the backends, and the Pods may be only those on virtual nodes, which gates is about.
 func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, gates say.Text) remedy.Plan {
 	pods := describe(known, cluster.VPC).Then(gates)
 	switch {
@@ -105,7 +103,7 @@ func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual 
 	return flannel(c.Service, pods)
 }
 
-// flannel removes the annotation, because Flannel gives Pods no network interface of the VPC.
+// flannel removes the annotation: Flannel gives Pods no network interface of the VPC.
 func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	plan := remedy.Plan{
 		Finding: say.F("The annotation %s is eni, which makes Pods the backends.", ccm.BackendType).
@@ -122,10 +120,8 @@ func flannel(svc *corev1.Service, pods say.Text) remedy.Plan {
 	return plan
 }
 
-// useNodes returns the command that makes nodes the backends of the Service.
 func useNodes(svc *corev1.Service) string { return ccm.SetCommand(svc, ccm.BackendType, "ecs") }
 
-// byDefault returns the plan if the controller's own configuration makes Pods the backends.
 func byDefault(svc *corev1.Service, pods say.Text) remedy.Plan {
 	return remedy.Plan{
 		Finding: say.F("The controller makes Pods the backends although the Service does not ask for that.").
@@ -135,7 +131,6 @@ func byDefault(svc *corev1.Service, pods say.Text) remedy.Plan {
 	}
 }
 
-// unsure returns the plan if the Pods' network plugin is unknown.
 func unsure(svc *corev1.Service, plugin string, pods say.Text) remedy.Plan {
 	finding := say.F("The cluster does not report its network plug-in.")
 	if plugin != "" {
@@ -148,7 +143,7 @@ func unsure(svc *corev1.Service, plugin string, pods say.Text) remedy.Plan {
 	}
 }
 
-// terway returns the plan if each Pod should have an address of the VPC: its interface can be late.
+// terway plans for Pods that should each have an address of the VPC: its interface can be late.
 func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) remedy.Plan {
 	late := slices.Concat(known.Missing, known.Pending)
 	plan := remedy.Plan{Finding: say.F("The cluster's network plug-in is %s.", plugin).Then(pods), Cause: nodes(slices.Concat(known.Outside, late))}
@@ -168,12 +163,10 @@ func terway(c *remedy.Case, plugin string, known ccm.Addresses, pods say.Text) r
 	return plan
 }
 
-// unadded asks why Pods with network interfaces are not backends.
 func unadded(c *remedy.Case) say.Text {
 	return say.F("Check the controller's log for why it does not add these Pods to the load balancer: %s.", c.LogQuery())
 }
 
-// onVirtual returns the plan if nodes and the Pods on virtual nodes are the backends.
 func onVirtual(c *remedy.Case, known ccm.Addresses, pods say.Text) remedy.Plan {
 	late := slices.Concat(known.Outside, known.Missing, known.Pending)
 	plan := remedy.Plan{
@@ -188,8 +181,8 @@ func onVirtual(c *remedy.Case, known ccm.Addresses, pods say.Text) remedy.Plan {
 	return plan
 }
 
-// stillFails reports whether the load balancer lacks a Pod that should be a backend: a ready one, or one that waits for the controller's
-// readiness gate. If nodes are the backends, it reports whether a port has no backend, or lacks such a Pod on a virtual node.
+// stillFails reports whether the load balancer lacks a ready Pod, or one that waits for the controller's readiness gate. With nodes as
+// backends, it reports whether a port has no backend, or lacks such a Pod on a virtual node.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

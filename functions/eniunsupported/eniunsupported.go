@@ -16,8 +16,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy converts a shared-resource CLB to one that supports network interfaces. The conversion is permanent and interrupts traffic, so it
-// is made only if the policy file names the class. Without it, nodes become the backends instead of Pods.
+// Remedy converts a shared-resource CLB to one that supports network interfaces, only if the policy file names the class: the conversion
+// is permanent and interrupts traffic. Otherwise nodes become the backends instead of Pods.
 var Remedy = &remedy.Remedy{
 	Class:       "eni-unsupported",
 	Doc:         doc,
@@ -38,7 +38,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return c.PlanCLB(ctx, wrong, say.F("its spec and charge type"), decide)
 }
 
-// decide plans for the Service's CLB, and converts only one of its own.
+// decide converts only the Service's own CLB.
 func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 	finding := say.F("The CLB %s is a shared-resource instance (no spec, %s, %s), which does not accept network interfaces as backends.",
 		lb.ID, lb.CLB.ChargeType, lb.CLB.PayType)
@@ -75,7 +75,7 @@ func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan,
 	return p, nil
 }
 
-// convert plans the conversion of the Service's own CLB, or asks if this controller cannot do it.
+// convert asks if this controller cannot do the conversion.
 func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endpoint, finding, evidence say.Text) remedy.Plan {
 	command := ccm.SetCommand(c.Service, ccm.ChargeType, ccm.PayByLCU)
 	want, _ := ccm.Annotation(c.Service, ccm.ChargeType)
@@ -109,8 +109,7 @@ func convert(c *remedy.Case, lb *ccm.Instance, v ccm.Version, virtual []ccm.Endp
 	return p
 }
 
-// stillFails reports whether the Service still needs network interfaces on a shared-resource CLB. If nodes are its backends, only its Pods
-// on virtual nodes need them.
+// stillFails reports whether the Service needs network interfaces on a shared-resource CLB. With nodes as backends, only Pods on virtual nodes do.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !ccm.NLB(c.Service) && c.Service.Annotations[ccm.BackendType] == "ecs" {
 		virtual, err := c.VirtualPods(ctx, c.Family())

@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// throughNodes plans for a CLB that is not converted: nodes become the backends, if the Service has node ports, any node serves any client,
-// and no Pod is on a virtual node. Otherwise it asks.
+// throughNodes makes nodes the backends if the Service has node ports, any node serves any client, and no Pod is on a virtual node.
+// Otherwise it asks.
 func throughNodes(ctx context.Context, c *remedy.Case, virtual []ccm.Endpoint, finding, what say.Text) (remedy.Plan, error) {
 	p := ask(c, virtual, finding, what)
 	if len(virtual) > 0 || len(ccm.Unallocated(c.Service)) > 0 || c.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -39,12 +39,11 @@ func throughNodes(ctx context.Context, c *remedy.Case, virtual []ccm.Endpoint, f
 	}, nil
 }
 
-// ask returns a plan that asks for one thing or an alternative.
 func ask(c *remedy.Case, virtual []ccm.Endpoint, finding, what say.Text) remedy.Plan {
 	return remedy.Plan{Finding: finding, Ask: what.Then(unchanged(c.Service, virtual))}
 }
 
-// unchanged describes how the Service works with an unchanged load balancer: with nodes as its backends, and no Pod on a virtual node.
+// unchanged describes a Service on an unchanged load balancer: nodes are its backends, and no Pod is on a virtual node.
 func unchanged(svc *corev1.Service, virtual []ccm.Endpoint) say.Text {
 	if len(virtual) == 0 {
 		return ccm.NodesAdvice(svc)

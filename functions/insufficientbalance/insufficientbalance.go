@@ -36,10 +36,10 @@ var Remedy = &remedy.Remedy{
 }
 
 const (
-	// partner is the API's message if a reseller's funds have run out.
+	// partner is the API's message when a reseller's funds have run out.
 	partner = "does not have sufficient funds"
-	// order is NLB's message about an order rejected for any reason other than unpaid bills. Only the balance shows whether money is the
-	// reason: https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
+	// order is NLB's message about an order rejected for any reason but unpaid bills. Only the balance shows whether money is the reason:
+	// https://www.alibabacloud.com/help/en/slb/api-createloadbalancer
 	order = "Operation failed because CreateOrderError"
 )
 
@@ -56,14 +56,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	})), nil
 }
 
-// A details is what the failure shows in addition to the balance.
 type details struct {
 	resold  bool // the account's channel partner lacks the money
 	ordered bool // an order was rejected, for an unknown reason
 	lasts   bool // the failure outlasts the controller's retries
 }
 
-// decide returns the plan for an account with this balance, as far as Complete does not add it.
 func decide(p remedy.AccountBalance, t details) remedy.Plan {
 	has := say.F("Account %s has %s available.", p.Account, p.Balance)
 	refused := say.F("NLB could not place the order for the load balancer, and gives no reason.")

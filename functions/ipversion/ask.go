@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// forVSwitches asks for vSwitches with IPv6, or for a load balancer without it. able are the cluster's own vSwitches with IPv6.
+// forVSwitches asks for vSwitches with IPv6, or for a load balancer without it. able are the cluster's own with IPv6.
 func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwitch) say.Text {
 	var without []string
 	for _, v := range used {
@@ -19,7 +19,6 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 			without = append(without, v.ID)
 		}
 	}
-	// Advice with a command comes first.
 	enable := say.F("Enable IPv6 in the VPC console for the vSwitches of the load balancer, and for the VPC if it has none. Nothing else changes.")
 	if len(without) > 0 {
 		enable = say.F("Enable IPv6 in the VPC console for %s, and for the VPC if it has none. Nothing else changes.", say.List(without, 5))
@@ -43,14 +42,12 @@ func forVSwitches(svc *corev1.Service, lb *ccm.Instance, used, able []cloud.VSwi
 	return ask
 }
 
-// forIntranet asks for a CLB that is either public or has IPv4.
 func forIntranet(svc *corev1.Service) say.Text {
 	return say.F("Choose one option. Use IPv4 only: %s.", ccm.SetCommand(svc, ccm.IPVersion, "ipv4")).
 		And("Or make the load balancer public: %s.", ccm.SetCommand(svc, "address-type", "internet")).
 		And("The whole internet can then reach it, and its traffic costs money.")
 }
 
-// forZones asks for a CLB in zones with IPv6, or for one without it.
 func forZones(c *remedy.Case, pairs []cloud.ZonePair) say.Text {
 	ipv4 := ccm.SetCommand(c.Service, ccm.IPVersion, "ipv4")
 	if len(pairs) == 0 {
@@ -65,7 +62,6 @@ func forZones(c *remedy.Case, pairs []cloud.ZonePair) say.Text {
 		And("Or use IPv4 only: %s.", ipv4)
 }
 
-// forBackends asks for backends without IPv6, or for a load balancer that accepts them.
 func forBackends(svc *corev1.Service, lb *ccm.Instance) say.Text {
 	want := "ipv6"
 	if ccm.NLB(svc) {

@@ -64,12 +64,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, lb, cluster, vsws, pairs), nil
 }
 
-// says reports whether the failure's message has the text.
 func says(c *remedy.Case, text string) bool {
 	return strings.Contains(strings.ToLower(strings.Join(strings.Fields(c.Event.Message), " ")), strings.ToLower(text))
 }
 
-// decide returns the plan for a cluster with these vSwitches in its VPC.
 func decide(c *remedy.Case, lb *ccm.Instance, cluster cloud.Cluster, vsws []cloud.VSwitch, pairs []cloud.ZonePair) remedy.Plan {
 	ids := ccm.VSwitchesOf(c.Service, lb)
 	var used, able []cloud.VSwitch // able are the cluster's own with IPv6

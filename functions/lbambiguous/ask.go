@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// choose asks which match belongs to the Service, and suggests the one that the Service's own marks point to.
 func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	var texts []say.Text
 	for _, m := range found {
@@ -36,8 +35,7 @@ func choose(c *remedy.Case, s search, found []match) remedy.Plan {
 	return remedy.Plan{Finding: say.F("%d load balancers have %s: %s.", len(found), s.by, say.Clauses(texts, shown)), Ask: ask, Proven: true}
 }
 
-// own returns the ID of the match that the Service's own marks point to, and advice to keep it. The ID is empty if they point to several or
-// to none of them.
+// own returns the match that the Service's own marks point to, and advice to keep it; "" if they point to several or none.
 func own(c *remedy.Case, found []match) (string, say.Text) {
 	svc := c.Service.Namespace + "/" + c.Service.Name
 	for _, mark := range []struct {
@@ -61,7 +59,6 @@ func own(c *remedy.Case, found []match) (string, say.Text) {
 	return "", say.F("Find out which one serves the Service.")
 }
 
-// text describes the match.
 func (m match) text() say.Text {
 	facts := []say.Text{say.F("named %s", ccm.Quote(m.Name)), say.F("at %s", m.Address)}
 	var tags, listeners, groups []string

@@ -19,8 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy removes the Service's tag from unused load balancers. Otherwise it asks, because the controller deletes load balancers that it
-// considers its own.
+// Remedy removes the Service's tag from unused load balancers. Otherwise it asks: the controller deletes those that it considers its own.
 var Remedy = &remedy.Remedy{
 	Class:      "lb-ambiguous",
 	Doc:        doc,
@@ -85,7 +84,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// decide returns the plan for the current matches.
 func decide(c *remedy.Case, s search, found []match) remedy.Plan {
 	if len(found) > 1 {
 		return choose(c, s, found)
@@ -105,8 +103,7 @@ func decide(c *remedy.Case, s search, found []match) remedy.Plan {
 	return plan
 }
 
-// mismatch plans for an API that returns another ID than the Service requests: the API is more lenient than the controller about the form
-// of an ID.
+// mismatch plans for an API that returns another ID than requested: it is more lenient than the controller about an ID's form.
 func mismatch(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	ticket := say.F("If the next sync fails too, open a ticket with Alibaba Cloud. Include the request ID from the controller's log: %s.", c.LogQuery())
 	value, ok := ccm.Annotation(c.Service, "id")

@@ -11,9 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// untag turns a plan that asks into one that removes the Service's tag from all but one of the load balancers, if these have no listener,
-// group or backend, and the remaining one is in use only for the Service. For a Service in deletion it asks, because the remaining load
-// balancer is deleted at once.
+// untag removes the Service's tag from all but one of the load balancers, if these have no listener, group or backend and the last one
+// serves only the Service. It asks for a Service in deletion, whose last load balancer is deleted at once.
 func untag(ctx context.Context, c *remedy.Case, found []match, plan remedy.Plan) (remedy.Plan, error) {
 	keep, _ := own(c, found)
 	if keep == "" || len(found) > shown || len(ccm.Leaving(c.Service)) > 0 {
@@ -43,8 +42,8 @@ func untag(ctx context.Context, c *remedy.Case, found []match, plan remedy.Plan)
 	return plan, nil
 }
 
-// stillFails reports whether the controller still finds several load balancers. If lbremedy does not find several, only a sync proves that
-// it is over: permissions limited by resource can hide some.
+// stillFails reports whether the controller finds several load balancers. Permissions limited by resource can hide some, so only a sync
+// proves the end.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if !strings.Contains(strings.ToLower(c.Event.Message), byTag) || !c.Written() && !ccm.InForce(c.Service) {
 		return remedy.Yes, nil

@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// ask returns the options in a conflict with these listeners. free are ports that could replace the taken ones.
 func ask(c *remedy.Case, lb *ccm.Instance, free []string, taken []int32, theirs []ccm.Listener) say.Text {
 	ways := say.F("Give the Service another port. These are free on %s: %s.", lb.ID, strings.Join(free, ", "))
 	if len(free) == 0 {

@@ -54,15 +54,13 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return leftover(ctx, c, lb, plan)
 }
 
-// others returns the listeners on ports of the Service that are not its own.
 func others(c *remedy.Case, listeners []ccm.Listener) []ccm.Listener {
 	return slices.DeleteFunc(slices.Clone(listeners), func(l ccm.Listener) bool {
 		return c.OwnName(l.Description) || !slices.ContainsFunc(c.Service.Spec.Ports, l.Takes)
 	})
 }
 
-// stillFails reports whether another listener uses a port of the Service. If none does, only a sync of the controller proves that it is
-// over.
+// stillFails reports whether another listener uses a port of the Service. If none does, only a sync proves the end.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {
@@ -78,7 +76,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(len(others(c, listeners)) > 0 || !c.Written() && !ccm.InForce(c.Service)), nil
 }
 
-// decide returns the plan for a load balancer with these listeners.
 func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.Plan {
 	var own []string
 	var ports []int32 // used by others

@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// leftover turns a plan that asks into one that deletes the conflicting listeners, if each is a leftover without backends of a Service of
-// this cluster that no longer exists.
+// leftover deletes the conflicting listeners, if each is a leftover without backends of a deleted Service of this cluster.
 func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy.Plan) (remedy.Plan, error) {
 	listeners, err := c.Cloud.SLB.Listeners(ctx, lb.ID)
 	if err != nil {

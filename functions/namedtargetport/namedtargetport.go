@@ -56,7 +56,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, named, virtual, ctl.Version), nil
 }
 
-// decide returns the plan if Pods are the backends. named are the ports with a named targetPort; v is the controller's release.
+// decide plans for Pods as backends. named are the ports with a named targetPort; v is the controller's release.
 func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm.Version) remedy.Plan {
 	backends := ccm.DescribePodBackends(virtual)
 	var set step.TargetPorts
@@ -91,7 +91,7 @@ func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm
 	return plan
 }
 
-// allocate plans for a Service with nodes as backends and ports without a node port, which is the backend's port.
+// allocate plans for nodes as backends and ports without a node port, which is the backend's port.
 func allocate(c *remedy.Case, without []string) remedy.Plan {
 	finding := say.F("Nodes are the backends, but these ports of the Service have no node port: %s. The controller sends 0 instead.", strings.Join(without, ", "))
 	ask := say.F("Allocate node ports: %s.", ccm.PatchCommand(c.Service, `{"spec":{"allocateLoadBalancerNodePorts":true}}`)).
@@ -100,7 +100,7 @@ func allocate(c *remedy.Case, without []string) remedy.Plan {
 	return remedy.Plan{Finding: finding, Ask: ask}
 }
 
-// another returns the plan if no name is the cause. It asks for the port that the API rejects.
+// another asks for the port that the API rejects, because no name is the cause.
 func another(c *remedy.Case, finding say.Text) remedy.Plan {
 	ask := say.F("Check the controller's log for the port that it sent when it added backends to the group: %s.", c.LogQuery()).
 		And("Correct that port in the Service.")

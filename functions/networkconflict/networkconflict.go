@@ -52,7 +52,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, vpc, lb, groups, reusable), nil
 }
 
-// decide returns the plan for a load balancer with these vServer groups and a cluster in this VPC.
 func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServerGroup, reusable []ccm.Instance) remedy.Plan {
 	finding, seen := conflict(vpc, lb, groups)
 	ask := another(c, lb, reusable)
@@ -66,7 +65,6 @@ func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServer
 	return remedy.Plan{Finding: finding, Cause: lb.ID, Ask: ask, Proven: seen}
 }
 
-// conflict describes the conflict of VPCs, and reports whether one can be seen.
 func conflict(cluster string, lb *ccm.Instance, groups []cloud.VServerGroup) (text say.Text, seen bool) {
 	text = say.F("The nodes of the cluster are in the VPC %s.", cluster)
 	foreign := ccm.OtherVPCs(cluster, lb, groups)
@@ -86,7 +84,6 @@ func conflict(cluster string, lb *ccm.Instance, groups []cloud.VServerGroup) (te
 	return text.And("No conflicting VPC can be seen."), false
 }
 
-// another asks for another load balancer for the Service.
 func another(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) say.Text {
 	var unused []say.Text
 	for _, r := range reusable {

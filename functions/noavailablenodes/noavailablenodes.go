@@ -19,8 +19,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes as backends if
-// no others exist.
+// Remedy finds out why no backend is attached. It moves a Pod off a master if only that helps, and keeps cordoned nodes if no others exist.
 var Remedy = &remedy.Remedy{
 	Class: "no-available-nodes",
 	Doc:   doc,
@@ -39,7 +38,6 @@ var Remedy = &remedy.Remedy{
 	IgnoresEvent: true,
 }
 
-// A state is everything that was read about the Service.
 type state struct {
 	ccm.Candidates
 	c          *remedy.Case
@@ -67,8 +65,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return s.plan(ready), nil
 }
 
-// stillFails reports whether a port of the Service has no backend. The controller reports that in a successful sync, so its marks on the
-// Service do not show it.
+// stillFails reads the backends: the controller reports the failure in a successful sync, so its marks on the Service do not show it.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	mode, err := c.BackendMode(ctx)
 	if err != nil {

@@ -13,21 +13,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// settled is how long a Service has to be without a backend before that counts as a failure: the controller reports it briefly during every
-// rollout.
+// settled is how long a Service must lack backends to have failed: every rollout reports it briefly.
 const settled = 2 * time.Minute
 
-// ask returns a plan that asks, once the failure has lasted longer than a rollout.
+// ask plans a question for a failure that has lasted longer than a rollout.
 func (s *state) ask(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.Settling(settled)}
 }
 
-// wait returns a plan for a failure that may pass by itself; it asks if that does not happen.
 func (s *state) wait(finding, ask say.Text) remedy.Plan {
 	return remedy.Plan{Finding: s.opening.Then(finding), Ask: ask, Wait: s.c.PollInterval()}
 }
 
-// plan returns the plan for ready endpoints without a backend.
 func (s *state) plan(ready []ccm.Endpoint) remedy.Plan {
 	switch {
 	case s.Mode == ccm.ClusterMode:
@@ -53,7 +50,6 @@ const (
 	between   = 10 * time.Minute
 )
 
-// unreached returns the plan for Pods on nodes for which the controller has not created routes.
 func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	plan := s.wait(finding.And("The controller has not created a route to these nodes, so no Pods are scheduled on them: %s.", say.List(nodes, 5)).
 		And("The open cases of these nodes and of the cluster say why."),
@@ -62,7 +58,6 @@ func (s *state) unreached(finding say.Text, nodes []string) remedy.Plan {
 	return plan
 }
 
-// allNodes plans for a Service with all nodes as backends.
 func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	should := say.F("All nodes should be backends.")
 	if len(s.Nodes) == 0 {
@@ -78,7 +73,7 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	if len(serve) == 0 && len(x.Of[ccm.Unlabel]) == len(s.Nodes) {
 		plan := s.ask(should.And("But they need all labels of the annotation backend-label, and no node has all of them.").
 			Then(ccm.LabelsOf(s.Nodes, s.Service)), x.Advice())
-		plan.Wait = 0 // an annotation does not change by itself
+		plan.Wait = 0 // waiting changes no annotation
 		return plan
 	}
 	plan := s.excluded(should, serve, x, nil, nil)
@@ -88,7 +83,6 @@ func (s *state) allNodes(ready []ccm.Endpoint) remedy.Plan {
 	return s.cordoned(s.Nodes, x, plan)
 }
 
-// byNode plans for a Service whose backends should be the nodes of the ready Pods.
 func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	on, lost := s.NodesOf(ready)
 	should := say.F("With externalTrafficPolicy Local, the nodes of the ready Pods should be backends.")
@@ -113,8 +107,7 @@ func (s *state) byNode(ready []ccm.Endpoint) remedy.Plan {
 	return s.evict(ready, plan)
 }
 
-// cordoned turns a plan that asks into one that keeps cordoned nodes as backends, if one of these nodes does not serve only because of the
-// annotation that excludes them.
+// cordoned keeps cordoned nodes as backends, if only the annotation that excludes them prevents one of them from serving.
 func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan) remedy.Plan {
 	serve := ccm.WithCordoned(nodes, s.Service)
 	if plan.Wait > 0 || len(x.Of[ccm.Cordoned]) == 0 || len(serve) == 0 {
@@ -129,8 +122,7 @@ func (s *state) cordoned(nodes []corev1.Node, x ccm.Exclusions, plan remedy.Plan
 	return plan
 }
 
-// excluded plans for nodes that should be backends: some serve, or the controller excludes all. elsewhere is an alternative if that does
-// not pass.
+// excluded plans for nodes that should be backends: some serve, or the controller excludes all. elsewhere is an alternative if that does not pass.
 func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labels, elsewhere say.Text) remedy.Plan {
 	if len(serve) > 0 {
 		return s.wait(should.And("Nothing excludes the following, but the controller has not added them yet: %s.", say.List(serve, 5)),
@@ -143,8 +135,7 @@ func (s *state) excluded(should say.Text, serve []string, x ccm.Exclusions, labe
 	return s.ask(finding, x.Advice().Then(elsewhere))
 }
 
-// evict turns a plan that asks into one that moves a Pod off its master, if only the master keeps the Service down and the Pod will
-// certainly be scheduled to a node that serves.
+// evict moves a Pod off its master, if only the master keeps the Service down and the Pod will certainly be scheduled to a serving node.
 func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	var hurdles []say.Text
 	for _, e := range ready {
@@ -186,7 +177,6 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 	return plan
 }
 
-// byInterface plans for a Service with its ready Pods as backends.
 func (s *state) byInterface(ready []ccm.Endpoint) remedy.Plan {
 	should := say.F("The ready Pods should be backends.")
 	var outside []string

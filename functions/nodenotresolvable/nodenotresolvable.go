@@ -82,8 +82,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	pods := ccm.ReadyAll(c.Service, ends, c.Family())
 	if c.Service.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		// If all nodes serve, the controller needs only their names, and not even those if Pods are the backends: only its message shows
-		// the cause.
+		// If all nodes serve, the controller needs only their names, and with Pods as backends not even those: only its message shows the cause.
 		unnamed := strings.Contains(strings.ToLower(c.Event.Message), "nodename is nil")
 		pods = slices.DeleteFunc(pods, func(e ccm.Endpoint) bool { return !unnamed || e.Node != "" })
 	}
@@ -111,7 +110,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// eligible returns the nodes that this release of the controller includes.
 func eligible(v ccm.Version, nodes []corev1.Node, svc *corev1.Service) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool {
 		why, _ := ccm.ExclusionBy(v, &n, svc)

@@ -34,7 +34,6 @@ var Remedy = &remedy.Remedy{
 	IgnoresEvent: true,
 }
 
-// A state is what is known about the Node.
 type state struct {
 	node   *corev1.Node // nil: deleted
 	id     string       // of its instance; empty: unknown
@@ -84,7 +83,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// stillFails reports whether the Node has the taint, or its instance does not exist.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	s, err := read(ctx, c)
 	if err != nil {

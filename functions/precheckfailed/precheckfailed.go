@@ -17,8 +17,8 @@ var doc string
 
 // Remedy asks: only a person knows whether the console or the annotation is right, and whether to upgrade.
 //
-// The controller writes its report to the Event CloudControllerManagerPrecheckResult in kube-system, about a Pod, as JSON
-// (pkg/provider/dryrun/event.go of v2.14.0). It has at most 20 items of a kind. Its only items about NLBs are about their security groups.
+// The controller writes its report as JSON to the Event CloudControllerManagerPrecheckResult in kube-system, about a Pod
+// (pkg/provider/dryrun/event.go of v2.14.0), with at most 20 items of a kind. Its only items about NLBs are about security groups.
 var Remedy = &remedy.Remedy{
 	Class:      "precheck-failed",
 	Doc:        doc,
@@ -29,16 +29,14 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// stillFails reports whether the newest check has findings: the controller writes each result to the same Event.
+// stillFails checks the newest result: the controller writes each to the same Event.
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(c.FailedPrecheck()), nil
 }
 
-// An item is a call that the new release would make.
 type item struct{ name, balancer, code string }
 
-// found matches an item of the report, with names that are valid in Kubernetes and Alibaba Cloud, because anybody can write an Event. A
-// report that is too long for an Event is cut off, so it is not parsed as JSON.
+// found matches names that are valid in Kubernetes and Alibaba Cloud: anybody can write an Event. Long reports are cut off, which breaks JSON.
 var found = regex.New(`\{"Name":"([A-Za-z0-9./_-]+)","Id":"([A-Za-z0-9-]*)","MessageLevel":"(error|warn|unknown)","MessageCode":"([A-Za-z]+)"`)
 
 func itemsOf(message string) []item {
@@ -50,7 +48,6 @@ func itemsOf(message string) []item {
 	return slices.Compact(out)
 }
 
-// A kind is the meaning of calls for a Service, and what a person has to do.
 type kind struct {
 	codes      string
 	means, ask say.Text

@@ -1,5 +1,5 @@
-// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones. It restores the annotation if the load
-// balancer is already private, and releases Services whose deletion fails for that reason.
+// Package publiclbforbidden asks to make a load balancer private if the cluster forbids public ones. It restores the annotation if the
+// load balancer is already private, and releases Services whose deletion fails for that reason.
 package publiclbforbidden
 
 import (
@@ -18,8 +18,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: the owner of a Service decides whether it is public. No decision is needed if its load balancer is private, or for a Service
-// in deletion.
+// Remedy asks: the owner of a Service decides whether it is public, unless its load balancer is private or it is in deletion.
 var Remedy = &remedy.Remedy{
 	Class:       "public-lb-forbidden",
 	Doc:         doc,
@@ -32,7 +31,6 @@ var Remedy = &remedy.Remedy{
 	StillFails:  stillFails,
 }
 
-// addressType is the short name of the annotation for the address type.
 const addressType = "address-type"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -86,8 +84,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// release plans for a Service that is being deleted or has another type now. The controller checks the annotation first, and then uses it
-// for nothing else.
+// release plans for a Service that the controller releases. It checks the annotation first, and then uses it for nothing else.
 func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan, error) {
 	fate, none, err := c.Fate(ctx)
 	if err != nil {
@@ -109,8 +106,8 @@ func release(ctx context.Context, c *remedy.Case, finding say.Text) (remedy.Plan
 	return p, nil
 }
 
-// stillFails reports whether the Service still requests a public load balancer. The controller checks that first, even for a Service in
-// deletion, but not for NLBs (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
+// stillFails reports whether the Service requests a public load balancer. The controller checks that first, even in deletion, but not for
+// NLBs (github.com/kubernetes/cloud-provider-alibaba-cloud, pkg/controller/service/clbv1/service_controller.go).
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	value, _ := ccm.Annotation(c.Service, addressType)
 	return remedy.Is(!ccm.NLB(c.Service) && (value == "" || value == "internet")), nil

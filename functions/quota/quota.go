@@ -55,7 +55,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return step.Raise(ctx, c, plan, *f.Limit, f.Use.Need, reason)
 }
 
-// stillFails reports whether the limit is exhausted. If it is not, that proves something only once the controller has retried successfully.
+// stillFails treats room in the limit as proof only once the controller has retried successfully.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	f, err := c.Shortage(ctx, c.Event.Message)
 	if err != nil {
@@ -64,7 +64,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(f.Limit == nil || f.Exceeded() || c.Now.Sub(c.Event.Last) <= calm), nil
 }
 
-// decide reports the limit's usage and asks. It waits if all numbers show room.
 func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	if f.Limit == nil {
 		return unknown(c, f)
@@ -86,7 +85,6 @@ func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	return plan
 }
 
-// unknown returns the plan for an unknown limit.
 func unknown(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	finding := say.F("The message names no limit: %s.", c.Said())
 	if f.Hint.Name != "" {

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// plan returns the plan for an insufficient role, as far as that is known.
 func (f facts) plan(c *remedy.Case) (remedy.Plan, error) {
 	if !f.Comparable() {
 		return f.incomparable(c), nil
@@ -19,7 +18,6 @@ func (f facts) plan(c *remedy.Case) (remedy.Plan, error) {
 	return f.extend()
 }
 
-// incomparable returns the plan that asks because the controller's needs and rights cannot be compared.
 func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Cluster.ID}
 	check := say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery())
@@ -45,7 +43,7 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 	return plan
 }
 
-// extend plans a new version of the role's policy with exactly the missing actions. It asks if that would change the rights of others.
+// extend plans a policy version with exactly the missing actions. It asks if that would change the rights of others.
 func (f facts) extend() (remedy.Plan, error) {
 	role, policy := f.Role.Name, f.policy.Name
 	plan := remedy.Plan{
@@ -89,7 +87,6 @@ func (f facts) extend() (remedy.Plan, error) {
 	return plan, nil
 }
 
-// lacking returns what the role lacks, and for a role other than the masters' where it is configured.
 func (f facts) lacking() say.Text {
 	lacks := say.F("The RAM role %s lacks actions that CCM %s needs: %s.", f.Role.Name, f.Version, strings.Join(f.Missing, ", "))
 	if len(f.Role.By) > 0 {
@@ -98,7 +95,7 @@ func (f facts) lacking() say.Text {
 	return lacks
 }
 
-// nothingMissing returns the plan for a sufficient role. If its policy was changed after the failure, the controller has not retried yet.
+// nothingMissing plans for a sufficient role. If its policy changed after the failure, the controller has not retried yet.
 func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	plan := remedy.Plan{Cause: f.Role.Name}
 	changed, settle := ccm.ChangedAt(f.versions), c.Policy.Delay()
@@ -122,7 +119,7 @@ func nothingMissing(c *remedy.Case, f facts) remedy.Plan {
 	return plan
 }
 
-// unproven returns the action that only an Event names, if any. Anyone who may write an Event could have written that name.
+// unproven returns the action that only an Event names, if any. Anyone who may write an Event could have written it.
 func (f facts) unproven() say.Text {
 	if f.named == "" {
 		return nil
@@ -130,7 +127,7 @@ func (f facts) unproven() say.Text {
 	return say.F("An Event alone names %s. The role does not allow it, and CCM %s is not known to need it here.", f.named, f.Version)
 }
 
-// ofNodes returns the plan for a failure of routes or Nodes. The controller retries these by itself, so the plan triggers no resync.
+// ofNodes plans without a resync: the controller retries routes and Nodes automatically.
 func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan, error) {
 	s, err := c.Stranded(ctx, node(c))
 	if err != nil {
@@ -144,7 +141,6 @@ func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan
 	return plan, nil
 }
 
-// node returns the name of the case's Node, or "" for all Nodes.
 func node(c *remedy.Case) string {
 	if c.Event.Service.Kind == remedy.KindNode {
 		return c.Event.Service.Name

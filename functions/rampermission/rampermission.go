@@ -50,7 +50,6 @@ type facts struct {
 	holders  []string // other holders of a policy that can be extended
 }
 
-// read reads the facts for a release of the controller, by default the running one.
 func read(ctx context.Context, c *remedy.Case, release ccm.Version) (f facts, err error) {
 	if f.Rights, err = c.Rights(ctx, release); err != nil || !f.Comparable() {
 		return f, err
@@ -91,8 +90,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// For returns the class for a person who checks before an upgrade to a release of the controller; zero means the running one. It has the
-// class's ID, journal and guards. Its cases are about the cluster: no sync of a Service has failed, and it triggers no resync.
+// For returns the class for a check before an upgrade to a release; zero means the running one. It has the class's ID, journal and
+// guards. Its cases are about the cluster: no sync has failed, and it triggers no resync.
 func For(release ccm.Version) *remedy.Remedy {
 	r := *Remedy
 	r.Steps = []remedy.Step{step.PolicyVersion{}}
@@ -112,7 +111,6 @@ func For(release ccm.Version) *remedy.Remedy {
 	return &r
 }
 
-// stillFails reports whether the role still lacks something, or the controller has not yet proven the opposite.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Event.Service.Kind != "" {
 		s, err := c.Stranded(ctx, node(c))
@@ -131,7 +129,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 // createRoute is the reason of Events about a node without a route. If the node has one, the failure is over.
 const createRoute = "CreateRouteFailed"
 
-// lacks reports whether the role lacks something for the release, or they cannot be compared.
 func lacks(ctx context.Context, c *remedy.Case, release ccm.Version) (remedy.Verdict, error) {
 	f, err := read(ctx, c, release)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// nameCertificate asks for another certificate. It lists the valid ones for the same domain, or else all valid ones.
+// nameCertificate lists the valid certificates for the same domain, or else all valid ones.
 func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []cloud.Certificate) say.Text {
 	switch {
 	case bad.Means != "" && bad.Domain == "":
@@ -33,7 +33,6 @@ func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []c
 	return ask.And("These are valid in the region, with their domains and expiry dates: %s.", ccm.DescribeCertificates(valid))
 }
 
-// nameList asks for another access control list in addition to those that are kept, and lists the existing ones.
 func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
 	ask := say.F("Name an existing access control list: %s.", ccm.SetCommand(svc, ccm.ACLID, strings.Join(append(keep, "ACL-ID"), ",")))
 	if status, _ := ccm.Annotation(svc, "acl-status"); status == "off" {
@@ -47,7 +46,7 @@ func nameList(svc *corev1.Service, keep []string, lists []cloud.ACL) say.Text {
 	return ask.And("The region has these access control lists: %s.", ccm.DescribeACLs(lists))
 }
 
-// network returns the plan for an NLB. Its certificates are in Certificate Management Service, which lbremedy does not read.
+// network plans for an NLB. Its certificates are in Certificate Management Service, which lbremedy does not read.
 func network(svc *corev1.Service) remedy.Plan {
 	finding := say.F("The NLB cannot use a certificate that the Service asks for.")
 	if named := ccm.NetworkCertificatesOf(svc); len(named) > 0 {

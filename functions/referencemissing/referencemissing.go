@@ -47,7 +47,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decide(c, have), nil
 }
 
-// decide returns the plan for a region with these certificates and access control lists.
 func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	var wrong []say.Text
 	var ask say.Text
@@ -89,8 +88,7 @@ func decide(c *remedy.Case, have ccm.References) remedy.Plan {
 	}
 }
 
-// succeed turns a plan that asks into one that names another certificate, if the listeners' expired certificate is the only problem, and
-// exactly one valid certificate has the same names.
+// succeed names another certificate, if the listeners' expired certificate is the only problem, and exactly one valid certificate has the same names.
 func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan {
 	bad := c.UnusableCertificates(have, c.Now)
 	if len(bad) != 1 || bad[0].Domain != "" {
@@ -107,8 +105,7 @@ func succeed(c *remedy.Case, have ccm.References, plan remedy.Plan) remedy.Plan 
 	return plan
 }
 
-// stillFails reports whether the annotations name something unusable. Before the plan is written, references that cannot be checked may be
-// wrong, too.
+// stillFails reports whether the annotations name something unusable. Until the plan is written, unchecked references may be wrong, too.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) || !c.Written() {
 		return remedy.Yes, nil
@@ -122,7 +119,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(lists || len(c.UnusableCertificates(have, c.Now)) > 0), nil
 }
 
-// aboutLists reports whether the Event says that the API cannot find an access control list.
 func aboutLists(c *remedy.Case) bool {
 	message := strings.ToLower(c.Event.Message)
 	return strings.Contains(message, "acl does not exist") || strings.Contains(message, "aclnotexist")

@@ -31,7 +31,6 @@ var Remedy = &remedy.Remedy{
 	StillFails:  stillFails,
 }
 
-// groupID is the short name of the annotation for the resource group.
 const groupID = "resource-group-id"
 
 func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -52,7 +51,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// stillFails reports whether the annotation requests another group than the load balancer's.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	want, _ := ccm.Annotation(c.Service, groupID)
 	if want == "" {

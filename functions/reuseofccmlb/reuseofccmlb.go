@@ -58,8 +58,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, err
 }
 
-// decide returns the plan for a Service whose annotation names this load balancer; s is the one that serves the Service. A plan without
-// steps and question means that the Service needs another load balancer.
+// decide returns the plan; s serves the Service. A plan without steps and question means that the Service needs another load balancer.
 func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving) remedy.Plan {
 	id, address, own := named.ID, ccm.Address(c.Service), named.Tags[ccm.NameTag] == ccm.DefaultName(c.Service)
 	finding := say.F("The annotation id names %s. The controller created this load balancer and therefore does not reuse it.", id).Then(origin)
@@ -97,7 +96,6 @@ func decide(c *remedy.Case, named *ccm.Instance, origin say.Text, s ccm.Serving)
 	return remedy.Plan{Finding: finding, Ask: onlyTagged(c.Service, s.ID)}
 }
 
-// tagged returns the named load balancer as the one for a Service without an address, with its owner.
 func tagged(ctx context.Context, c *remedy.Case, named *ccm.Instance) (ccm.Serving, error) {
 	all, err := c.Tagged(ctx)
 	if err != nil {
@@ -108,7 +106,7 @@ func tagged(ctx context.Context, c *remedy.Case, named *ccm.Instance) (ccm.Servi
 	return s, err
 }
 
-// pending returns the plan for a Service without an address whose annotation names a load balancer with the Service's own name tag.
+// pending plans for a Service without an address whose annotation names a load balancer with its own name tag.
 func pending(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	switch {
 	case !made(c, s):
@@ -122,14 +120,13 @@ func pending(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	return remedy.Plan{Finding: finding.And("Other load balancers carry the same tag."), Ask: onlyTagged(c.Service, s.ID)}
 }
 
-// made reports whether the controller created a load balancer with the Service's name tag for this Service. Anybody can set that tag, and
-// the controller deletes tagged load balancers with the Service. The proof also needs a mark of this cluster's controller, and no part of
+// made reports whether the controller created a load balancer with the Service's name tag for it. Anybody can set that tag, and the
+// controller deletes tagged load balancers with the Service: the proof also needs a mark of this cluster's controller, and no part of
 // another Service or a person.
 func made(c *remedy.Case, s ccm.Serving) bool {
 	return s.Owner == ccm.Own || s.Owner == ccm.Unproven && s.Tags[ccm.ClusterTag] == c.Cluster
 }
 
-// theirs asks for the owner of a load balancer with the Service's name tag that the controller may not have created for the Service.
 func theirs(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	ask := c.DisownAdvice(s.ID)
 	if s.Owner == ccm.Unproven {
@@ -139,14 +136,12 @@ func theirs(c *remedy.Case, s ccm.Serving, finding say.Text) remedy.Plan {
 	return remedy.Plan{Finding: finding.Then(s.Evidence), Ask: ask}
 }
 
-// onlyTagged asks a person to keep the Service's name tag on one load balancer only.
 func onlyTagged(svc *corev1.Service, id string) say.Text {
 	return say.F("Make sure that only %s has the tag %s=%s.", id, ccm.NameTag, ccm.DefaultName(svc)).
 		And("Then remove the annotation: %s.", ccm.RemoveCommand(svc, ccm.BalancerID)).
 		And("Do not delete any load balancer before that: when the Service is deleted, the controller deletes whatever carries the tag.")
 }
 
-// stillFails reports whether the annotation still names a missing load balancer, or one with the controller's tag.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	id, _ := ccm.Annotation(c.Service, ccm.BalancerID)
 	if id == "" {

@@ -58,7 +58,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// stillFails reports whether the Node still needs a route and has none.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	r, err := c.Routing(ctx)
 	if err != nil {
@@ -67,7 +66,6 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	return remedy.Is(len(r.Unrouted(c.Event.Service.Name)) > 0), nil
 }
 
-// of returns the Node of the case.
 func of(c *remedy.Case, nodes []corev1.Node) (*corev1.Node, error) {
 	for i := range nodes {
 		if string(nodes[i].UID) == c.Event.Service.UID {
@@ -77,7 +75,6 @@ func of(c *remedy.Case, nodes []corev1.Node) (*corev1.Node, error) {
 	return nil, errors.New("the node left while it was looked at")
 }
 
-// next returns the target of an entry.
 func next(kind, id string) say.Text {
 	if id == "" {
 		return say.F("several next hops")

@@ -60,7 +60,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return step.Raise(ctx, c, plan, *limit, need, reason)
 }
 
-// stillFails reports whether the Node still needs a route and has none.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	r, err := c.Routing(ctx)
 	if err != nil {

@@ -52,7 +52,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// stillFails reports whether there are still several tables, and a Node without a route in all of them.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	r, err := c.Routing(ctx)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package securitygroupambiguous reports Services with an NLB whose source ranges the controller does not enforce, because it finds several
-// security groups for them.
+// Package securitygroupambiguous reports NLBs whose source ranges are not enforced, because the controller finds several security groups.
 package securitygroupambiguous
 
 import (
@@ -20,8 +19,8 @@ var doc string
 
 // Remedy asks: a security group can protect several NLBs, and lbremedy deletes none.
 //
-// FindAssociatedSecurityGroup returns the error (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0). Its caller only logs it, and
-// that sync succeeds without the group: the text comes from log lines.
+// FindAssociatedSecurityGroup's caller only logs its error, and that sync succeeds without the group: the text comes from log lines
+// (pkg/controller/service/nlbv2/loadbalancer.go of v2.14.0).
 var Remedy = &remedy.Remedy{
 	Class:      "security-group-ambiguous",
 	Doc:        doc,
@@ -78,7 +77,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// stillFails reports whether the controller would still find several security groups.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	groups, err := marked(ctx, c)
 	return remedy.Is(len(groups) > 1), err

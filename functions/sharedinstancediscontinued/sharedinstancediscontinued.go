@@ -83,7 +83,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return plan, nil
 }
 
-// upgrade asks for a controller that can request what is sold, with its needs and what it overwrites.
 func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding say.Text) (remedy.Plan, error) {
 	if ctl.Version == (ccm.Version{}) {
 		return remedy.Plan{
@@ -108,7 +107,6 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 	}, nil
 }
 
-// stillFails reports whether the Service still has no load balancer.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // nothing can be compared: a person has to check

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// named plans for a Service whose annotation names a missing load balancer.
 func named(ctx context.Context, c *remedy.Case, s ccm.Found, id string) (remedy.Plan, error) {
 	plan := remedy.Plan{Finding: say.F("The annotation id names the load balancer %s, which does not exist in %s.", ccm.Quote(id), s.Where)}
 	set, remove := ccm.SetCommand(c.Service, "id", "LOAD-BALANCER-ID"), ccm.RemoveCommand(c.Service, "id")
@@ -39,8 +38,7 @@ func named(ctx context.Context, c *remedy.Case, s ccm.Found, id string) (remedy.
 	return plan, nil
 }
 
-// serving is found for a Service that names another load balancer: a resync is not enough, because the annotation has to name this one or
-// be removed. The controller reuses a person's load balancer by its ID, but finds its own only by the name tag.
+// serving plans for a Service that names another load balancer: the controller reuses a person's by its ID, but finds its own only by the name tag.
 func serving(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
 	plan, drop := found(c, s, owner, evidence), step.Without(c.Service, "id")
 	remove := ccm.RemoveCommand(c.Service, "id")

@@ -63,7 +63,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return found(c, s, owner, evidence), nil
 }
 
-// found plans for an existing load balancer.
 func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) remedy.Plan {
 	plan := remedy.Plan{Finding: still(s, evidence)}
 	tag, address, name := s.Tags[ccm.NameTag], ccm.Address(c.Service), ccm.SetCommand(c.Service, "id", s.ID)
@@ -95,17 +94,14 @@ func found(c *remedy.Case, s ccm.Found, owner ccm.Owner, evidence say.Text) reme
 	return plan
 }
 
-// still describes an existing load balancer, how it was found, and its owner.
 func still(s ccm.Found, evidence say.Text) say.Text {
 	return say.F("The load balancer %s still exists and was found by its %s.", s.ID, s.By.Text()).Then(evidence)
 }
 
-// tagCommand returns the command that sets the Service's name tag on a load balancer.
 func tagCommand(c *remedy.Case, id string) string {
 	return c.TagCommand(id, ccm.NameTag, ccm.DefaultName(c.Service))
 }
 
-// retag restores the name tag of the Service's own load balancer.
 func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	tag, resync := tagCommand(c, s.ID), ccm.ResyncCommand(c.Service)
 	value, ok := s.Tags[ccm.NameTag]
@@ -128,7 +124,6 @@ func retag(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	return plan
 }
 
-// rebind points the Service at the person's load balancer that it used before.
 func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	set := ccm.SetCommand(c.Service, "id", s.ID)
 	switch {
@@ -151,7 +146,6 @@ func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 	}
 }
 
-// lost plans for a Service whose load balancer was not found.
 func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	if s.Gone == "" {
 		return remedy.Plan{
@@ -170,7 +164,7 @@ func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
 	return plan
 }
 
-// stillFails reports whether the controller still cannot find the load balancer, by the annotation id, or by the tag or the default name.
+// stillFails searches by the annotation id, or by the tag or the default name.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	lb, err := c.Bound(ctx)
 	if err != nil {

@@ -60,7 +60,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// causes are the rate limits of a product that messages distinguish.
 func causes(product string) []remedy.Cause {
 	return []remedy.Cause{
 		{
@@ -77,7 +76,7 @@ func causes(product string) []remedy.Cause {
 
 const shown = 5 // of a list
 
-// first returns what to fix first: the controller keeps syncing failing Services, so failures of other classes cause calls, too.
+// first says what to fix first: the controller keeps syncing failing Services, so other classes' failures cause calls, too.
 func first(peers remedy.Peers) say.Text {
 	others, n := peers.Others()
 	if n == 0 {
@@ -86,7 +85,6 @@ func first(peers remedy.Peers) say.Text {
 	return say.F("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others, shown), n))
 }
 
-// loads returns whose syncs make the calls.
 func loads(peers remedy.Peers) say.Text {
 	if busiest, n := peers.Busiest(); n > 0 {
 		var all []say.Text
@@ -101,7 +99,6 @@ func loads(peers remedy.Peers) say.Text {
 	return say.F("The API server has no Events of syncs that would show this.")
 }
 
-// limits returns the account's rate limits for a product, and how to raise one.
 func limits(product string, rates []cloud.Quota) say.Text {
 	if len(rates) == 0 {
 		return say.F("The quota center lists no rate limits of %s; ask Alibaba Cloud for a higher limit.", product)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestShape checks that messages that differ only in names have the same shape, and others do not.
+// Messages that differ only in names have the same shape.
 func TestShape(t *testing.T) {
 	for _, same := range [][2]string{
 		{

@@ -35,8 +35,7 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 // longest is the number of bytes of a message that distinguish it from others.
 const longest = 160
 
-// shape returns the common part of similar messages. It replaces words that contain a digit, a slash, a bracket or a quotation mark,
-// because they name something. Services whose messages have the same shape are one incident.
+// shape replaces words that name something: those with a digit, slash, bracket or quotation mark. Messages of one shape are one incident.
 func shape(message string) string {
 	var words []string
 	for word := range strings.FieldsSeq(message) {

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// plan decides how to free the groups. If a person has to act, the plan has no steps: the controller fails on the rest, whatever lbremedy
-// does.
+// plan has no steps if a person has to act: the controller fails on the rest, whatever lbremedy does.
 func (s *state) plan() remedy.Plan {
 	var uses []say.Text
 	var asks say.Text
@@ -47,9 +46,8 @@ func (s *state) plan() remedy.Plan {
 	return plan
 }
 
-// needed returns the plan while the controller cannot build groups of the Service. On a reused load balancer it then wants to delete the
-// Service's existing groups for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go): freeing a group, or only triggering
-// a resync, would end their traffic.
+// needed plans while the controller cannot build groups of the Service. On a reused load balancer it then wants to delete the existing
+// groups for these ports (cleanup in pkg/controller/service/clbv1/model_applier.go): freeing a group, or a resync, would end their traffic.
 func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 	var uses []say.Text
 	for _, g := range s.own.Needed(unbuilt) {
@@ -66,7 +64,6 @@ func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 	}
 }
 
-// origin returns who created the load balancer.
 func (s *state) origin() say.Text {
 	id, _ := ccm.Annotation(s.c.Service, "id")
 	switch {
@@ -78,7 +75,6 @@ func (s *state) origin() say.Text {
 	return say.F("The Service reuses this load balancer, and without the annotation %s the controller never creates its listeners again.", ccm.ForceOverride)
 }
 
-// overrides reports whether the controller manages the listeners of a reused load balancer.
 func (s *state) overrides() bool {
 	value, _ := ccm.Annotation(s.c.Service, ccm.ForceOverride)
 	return value == "true"
@@ -134,7 +130,7 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }
 
-// network plans for a Service of an NLB with these server groups, which other NLBs may use, too.
+// network plans for an NLB's groups, which other NLBs may use, too.
 func network(lb *ccm.Instance, own []ccm.NetworkGroup) remedy.Plan {
 	var used []say.Text
 	var idle []string

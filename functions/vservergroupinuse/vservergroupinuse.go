@@ -79,7 +79,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return s.plan(), nil
 }
 
-// A state is what was read about the Service's vServer groups on a CLB.
 type state struct {
 	c         *remedy.Case
 	lb        *ccm.Instance
@@ -88,8 +87,8 @@ type state struct {
 	listeners []cloud.Listener
 }
 
-// stillFails reports whether a group that the controller wants to delete is still in use, or whether a group that the Service needs cannot
-// be built, which the controller considers unneeded.
+// stillFails reports whether a group that the controller wants to delete is in use, or whether a needed group, which it considers
+// unneeded, can't be built.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) {
 		return remedy.Yes, nil // the engine has already checked for a successful sync

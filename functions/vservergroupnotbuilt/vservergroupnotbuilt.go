@@ -58,7 +58,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p, nil
 }
 
-// cause returns the nodes, which other Services share as a cause.
 func cause(found []ccm.Obstacle) string {
 	var nodes []string
 	for _, o := range found {

@@ -64,7 +64,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decideCLB(c, vpc), nil
 }
 
-// decideCLB chooses the vSwitch for the address of a new CLB.
 func decideCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	set := ccm.SetCommand(c.Service, ccm.VSwitchID, "VSWITCH")
 	if ip, _ := ccm.Annotation(c.Service, "ip"); ip != "" {
@@ -110,7 +109,6 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	return p
 }
 
-// decideNLB replaces the full vSwitches in a zone map by others in the same zones.
 func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
 	zones, whole := ccm.Zones(value)
@@ -164,10 +162,9 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC) remedy.Plan {
 	}
 }
 
-// stillFails reports whether the requested vSwitch is still full. The cloud's numbers lag, so a few free addresses prove nothing. Without
-// the annotation the controller uses the vSwitches of its cloud-config (pkg/controller/service/clbv1/loadbalancer.go,
-// setModelDefaultValue), which no API returns: then room in the cluster's own proves nothing either, and naming one of them ends the
-// failure.
+// stillFails reports whether the requested vSwitch is full. The cloud's numbers lag, so a few free addresses prove nothing. Without the
+// annotation the controller uses the vSwitches of its cloud-config (pkg/controller/service/clbv1/loadbalancer.go, setModelDefaultValue),
+// which no API returns: room in the cluster's own proves nothing, and naming one of them ends the failure.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if c.Written() && ccm.Synced(c.Service) {
 		return remedy.No, nil

@@ -28,7 +28,6 @@ var Remedy = &remedy.Remedy{
 	StillFails:  remedy.VSwitchesMissing,
 }
 
-// decideCLB plans for a CLB whose vSwitch does not exist, whether the Service names it or the controller uses it by default.
 func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	id, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
 	p := remedy.Plan{Finding: vpc.Lacks(ccm.VSwitchID, id), Cause: ccm.CutID(id)}
@@ -83,7 +82,6 @@ func decideCLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	return p
 }
 
-// decideNLB plans for a zone map that names a missing vSwitch.
 func decideNLB(c *remedy.Case, vpc ccm.VPC, made string, zones []ccm.Zone) remedy.Plan {
 	replaced, written, claims := c.Rezone(vpc, zones, func(z ccm.Zone) bool { return !vpc.Has(z.VSwitch) })
 	p := remedy.Plan{Finding: vpc.LacksAll(ccm.ZoneMap, replaced.IDs()), Cause: replaced.Cause()}

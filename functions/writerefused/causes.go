@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// The parties that refuse a write.
 const (
 	byRole     = "role"
 	byWebhook  = "webhook"
@@ -21,8 +20,8 @@ const (
 	transient  = "transient"
 )
 
-// causes are why a write failed, in the order in which they are tried. The texts are from the API server
-// (k8s.io/apimachinery/pkg/api/errors, k8s.io/apiserver/pkg/admission).
+// causes are in the order in which they are tried. The API server's texts are from k8s.io/apimachinery/pkg/api/errors and
+// k8s.io/apiserver/pkg/admission.
 var causes = []remedy.Cause{
 	{
 		Name: unanswered, Texts: []string{"failed calling webhook"},
@@ -90,7 +89,6 @@ var (
 	policyIn  = regex.New(`ValidatingAdmissionPolicy '([a-z0-9][a-z0-9.-]{0,252})' with binding '([a-z0-9][a-z0-9.-]{0,252})'`)
 )
 
-// user returns the refused user in the message, or "".
 func user(message string) string {
 	if m := userIn().FindStringSubmatch(message); m != nil {
 		return m[1]
@@ -98,8 +96,7 @@ func user(message string) string {
 	return ""
 }
 
-// webhook returns the plan for a webhook that refuses or does not answer. It looks for the name in the message among the cluster's
-// webhooks, because only an existing one is worth a check.
+// webhook plans for a webhook that refuses or does not answer. Only one that exists in the cluster is worth a check.
 func webhook(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) (remedy.Plan, error) {
 	name := ""
 	if m := webhookIn().FindStringSubmatch(c.Event.Message); m != nil {
@@ -144,7 +141,6 @@ func webhook(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remed
 	return plan, nil
 }
 
-// policy returns the plan for an admission policy that refuses. The message names the policy and its binding.
 func policy(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 	m := policyIn().FindStringSubmatch(c.Event.Message)
 	if m == nil {

@@ -17,9 +17,8 @@ var doc string
 
 // Remedy asks: the people who run a cluster decide about its permissions.
 //
-// It does not repeat the controller's write as a dry run. RBAC has no right for dry runs only, so the class could write the status of every
-// Service; webhooks with side effects reject dry runs; and a webhook may treat lbremedy differently from the controller. Instead it reads
-// the rights of the controller's account and the webhooks.
+// It reads the rights of the controller's account and the webhooks instead of repeating the write as a dry run: RBAC has no right for dry runs
+// only, so the class could write every Service's status; webhooks with side effects reject dry runs; and a webhook may treat lbremedy differently.
 var Remedy = &remedy.Remedy{
 	Class: "write-refused",
 	Doc:   doc,
@@ -50,7 +49,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return asks(c, write, why), nil
 }
 
-// asks returns the plan for a cause that needs no more reads.
 func asks(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 	return remedy.Plan{
 		Finding: why.Finding.Then(write.Leaves).And("The message is %s.", c.Said()),
@@ -58,13 +56,11 @@ func asks(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 	}
 }
 
-// passes returns the plan for a cause that ends by itself.
 func passes(c *remedy.Case, why remedy.Cause) remedy.Plan {
 	return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}
 }
 
-// another returns the plan for a refused user that is not known to be the controller. It never suggests giving that user a right, because
-// anybody who may write Events can choose its name.
+// another plans for a refused user that may not be the controller. It suggests no right for it: anybody who may write Events can choose its name.
 func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	return remedy.Plan{
 		Finding: say.F("The API server refused a write of the user %s, and %s is the account that the controller is known to have.",
@@ -74,7 +70,6 @@ func another(c *remedy.Case, write ccm.KubeWrite) remedy.Plan {
 	}
 }
 
-// access returns the plan for a refusal by RBAC, or a possible one.
 func access(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) (remedy.Plan, error) {
 	has, err := c.Access(ctx, write)
 	switch {

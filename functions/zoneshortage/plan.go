@@ -11,9 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// choose returns a pair of zones with stock in which the cluster has its own vSwitches, preferring the requested primary zone. A private
-// CLB's address comes from a vSwitch. It has to be in the primary zone, because the API may not accept another zone's, and it has to have
-// room, or be the one that the Service or its address requires.
+// choose returns a pair of zones with stock and vSwitches of the cluster, preferably with the requested primary zone. A private CLB's vSwitch
+// has to be in the primary zone, because the API may not accept another, and needs room, or is the one that the Service or its address requires.
 func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	own := places.VPC.OwnZones()
 	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
@@ -39,8 +38,7 @@ func choose(c *remedy.Case, places ccm.Places) (cloud.ZonePair, bool) {
 	return places.Others[i], true
 }
 
-// within returns the vSwitch in the zone for a private CLB's address, if the Service names none: the one that contains the requested
-// address, or else the one with most room.
+// within returns the zone's vSwitch for a private CLB's address: the one that contains the requested address, or else the one with most room.
 func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 	ip, _ := ccm.Annotation(c.Service, address)
 	if ip == "" {
@@ -51,10 +49,9 @@ func within(c *remedy.Case, vpc ccm.VPC, zone string) (cloud.VSwitch, bool) {
 	return vsw, ok && allowed && vsw.Zone == zone
 }
 
-// address is the short name of the annotation for an address.
 const address = "ip"
 
-// held says that a private CLB would find a vSwitch in such zones if its room were not held for other Services.
+// held says that a private CLB would find a vSwitch if its room were not held for other Services.
 func held(c *remedy.Case, places ccm.Places) say.Text {
 	own := places.VPC.OwnZones()
 	named, _ := ccm.Annotation(c.Service, ccm.VSwitchID)
@@ -70,7 +67,6 @@ func held(c *remedy.Case, places ccm.Places) say.Text {
 	return nil
 }
 
-// move returns the plan that creates the CLB in these zones, a private one with an address of the best vSwitch there.
 func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) remedy.Plan {
 	edits := []step.Edit{step.With(c.Service, ccm.MasterZone, to.Zone), step.With(c.Service, ccm.SlaveZone, to.SlaveZone)}
 	p.Finding = p.Finding.And("The zones %s and %s have stock, and the cluster has vSwitches in both.", to.Zone, to.SlaveZone)
@@ -87,7 +83,7 @@ func move(c *remedy.Case, p remedy.Plan, places ccm.Places, to cloud.ZonePair) r
 	return p
 }
 
-// stillFails reports whether the CLB is still to be created in zones without stock. Before a change of zones, the list of zones with stock
+// stillFails reports whether the CLB is to be created in zones without stock. Before a change of zones, the list of zones with stock
 // proves nothing: it may lag, or only some specifications may be sold out.
 func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	if ccm.NLB(c.Service) || !c.Written() {

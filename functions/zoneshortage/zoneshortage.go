@@ -66,7 +66,6 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return decideCLB(c, places), nil
 }
 
-// decideCLB asks for other zones with stock for a new CLB.
 func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 	if len(places.Wrong) > 0 {
 		return remedy.Plan{
@@ -106,7 +105,7 @@ func decideCLB(c *remedy.Case, places ccm.Places) remedy.Plan {
 	return p
 }
 
-// decideNLB asks for other zones of an NLB, among those with vSwitches of the cluster. An existing NLB can change its zones.
+// decideNLB asks for zones with the cluster's vSwitches. An existing NLB can change its zones.
 func decideNLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	value, _ := ccm.Annotation(c.Service, ccm.ZoneMap)
 	used := ccm.ZoneNames(value)

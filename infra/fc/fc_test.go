@@ -1,5 +1,4 @@
-// Package fc tests the deployment to Function Compute as far as Go can: the generated files against our schema. "make check-fc"
-// does the same with the real tool.
+// Package fc tests the files for Function Compute against our schema. "make check-fc" does the same with the real tool.
 package fc
 
 import (
@@ -25,7 +24,6 @@ var files = []string{"../../s.yaml", "go1.yaml", sample}
 // sample is the file of the class in another language.
 const sample = "../../functions/examples/python/generated/s.yaml"
 
-// environment returns the variables that a shell needs, with examples.
 func environment() map[string]string {
 	return map[string]string{
 		"LBREMEDY_FC_ACCOUNT": "1234567890123456", "LBREMEDY_REGION": "cn-hangzhou", "LBREMEDY_CLUSTER": "c0ffee",
@@ -39,7 +37,7 @@ var (
 	varExpression = regexp.MustCompile(`\$\{vars\.([A-Za-z.]+)\}`)
 )
 
-// render substitutes the variables of a file, as Serverless Devs does for the two kinds of expression that we use, and returns its data.
+// render substitutes variables as Serverless Devs does for the two kinds of expression that we use.
 func render(text string, env map[string]string) (any, error) {
 	var missing []string
 	text = envExpression.ReplaceAllStringFunc(text, func(e string) string {
@@ -68,7 +66,7 @@ func render(text string, env map[string]string) (any, error) {
 	return fill(data, vars)
 }
 
-// fill replaces the expressions in a value; an expression that is a whole string may become any type of value.
+// fill replaces expressions; one that is a whole string may become any type of value.
 func fill(value any, vars map[string]any) (any, error) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -162,7 +160,6 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// A typo anywhere is an error.
 func TestTypos(t *testing.T) {
 	s := schema(t)
 	replace := func(old, with string) func(string) string {
@@ -249,7 +246,6 @@ func TestEnvironmentFits(t *testing.T) {
 	}
 }
 
-// The folder holds only handwritten and generated files.
 func TestNothingElse(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -263,7 +259,6 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// tools returns a folder for PATH: with the real programs that a script begins with, and with scripts for others.
 func tools(t *testing.T, scripts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -284,7 +279,6 @@ func tools(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
-// A missing or wrong tool is reported in one sentence, and nothing of it is run or kept.
 func TestTool(t *testing.T) {
 	const npm = `while [ "$1" != --pack-destination ]; do shift; done; echo forged >"$2/s.tgz"`
 	for name, tt := range map[string]struct {
@@ -332,7 +326,6 @@ func TestDeployBadInput(t *testing.T) {
 	}
 }
 
-// Each selected function is deployed separately, and its environment contains no secret.
 func TestDeploys(t *testing.T) {
 	work := t.TempDir()
 	folder := func(name string) string {
@@ -354,7 +347,6 @@ func TestDeploys(t *testing.T) {
 	for _, r := range functions.All {
 		all = append(all, r.Class)
 	}
-	// Replaces node, which checks the zips and runs the tool.
 	const node = `[ "$1" = - ] && exit
 shift; printf '%s\n' "$*" >>"$SEEN"
 echo '{}'`

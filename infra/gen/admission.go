@@ -13,19 +13,17 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// admission returns the ValidatingAdmissionPolicy, with its binding, for what RBAC can't express, as YAML: the ServiceAccount of a
-// class may change in a Service only what the class declares, and may not create or delete Services. The one of "lbremedy up" may
-// change what any class declares.
+// admission returns the ValidatingAdmissionPolicy, with its binding, for what RBAC can't express: a class's ServiceAccount may change in a
+// Service only what the class declares, and may not create or delete Services. That of "lbremedy up" may change what any class declares.
 //
-// The policy applies to ServiceAccounts whose names begin with lbremedy-, in any namespace, and to nobody else. One that is not a
-// class's, such as the exporter's, may change nothing in a Service.
+// It applies only to ServiceAccounts whose names begin with lbremedy-, in any namespace. One that is not a class's, such as the
+// exporter's, may change nothing in a Service.
 //
-// Fields are compared by exclusion: fields that a later version of Kubernetes adds to a Service are refused to the classes without a change
-// here. If the policy can't be evaluated, it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only
-// the user's name. It needs Kubernetes 1.30, the first version with admissionregistration.k8s.io/v1; older ones can't install it.
+// Fields are compared by exclusion: new fields of a later Kubernetes are refused without a change here. If the policy can't be evaluated,
+// it refuses (failurePolicy Fail), but only these ServiceAccounts: the match conditions need only the user's name. It needs Kubernetes
+// 1.30, the first version with admissionregistration.k8s.io/v1.
 //
-// The names are in the policy rather than in RBAC, queried through CEL's authorizer, because one such query costs 350,000 of the
-// 1,000,000 that an expression may cost.
+// The names are in the policy because querying RBAC through CEL's authorizer costs 350,000 of an expression's 1,000,000.
 //
 // A class that only a declaration describes has a policy of its own, for its own ServiceAccount: see inCluster.
 func admission(all []*remedy.Remedy) ([]byte, error) {
@@ -81,7 +79,6 @@ func admissionOf(name string, of []admissionv1.MatchCondition, all []*remedy.Rem
 	return manifests(policy, denying(policy))
 }
 
-// choose returns the expression for the words of the request's class: a list, empty for a class that writes nothing in a Service.
 func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	var rows []string
 	for _, r := range all {
@@ -101,7 +98,6 @@ func choose(all []*remedy.Remedy, words func(*remedy.Remedy) []string) string {
 	return table + "[?variables.class].orValue([''])"
 }
 
-// others returns the expression for the names of the fields that differ between two objects, apart from the exceptions.
 func others(now, was string, except ...string) string {
 	var names []string
 	for _, e := range except {
@@ -112,7 +108,6 @@ func others(now, was string, except ...string) string {
 		` + %[2]s.filter(k, !(k in %[3]s) && !(k in %[1]s))`, now, was, list)
 }
 
-// refuse returns a validation whose message begins with the class.
 func refuse(unless, message string) admissionv1.Validation {
 	return admissionv1.Validation{
 		Expression: unless, Reason: new(metav1.StatusReasonForbidden),
@@ -121,5 +116,5 @@ func refuse(unless, message string) admissionv1.Validation {
 	}
 }
 
-// quote returns one of our texts as a CEL string. They contain only escapes that Go and CEL share.
+// quote returns a CEL string. Our texts contain only escapes that Go and CEL share.
 func quote(s string) string { return strconv.Quote(s) }

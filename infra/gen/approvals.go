@@ -9,14 +9,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// approvals returns what a cluster needs for Approvals, as YAML: the kind, the admission policy with its binding, and the
-// ClusterRole of people who may answer.
+// approvals returns what a cluster needs for Approvals: the kind, the admission policy with its binding, and the ClusterRole of people
+// who may answer.
 //
-// Nobody has that role until it is bound: no label aggregates it to edit, admin or view. Helm keeps the kind when the release is
-// removed, since all Approvals would be deleted with it.
-//
-// The schema also makes the spec immutable, for installations of the kind alone. Approvals count only where the admission policy
-// is in force.
+// Nobody has that role until it is bound: no label aggregates it to edit, admin or view. Helm keeps the kind when the release is removed,
+// since all Approvals would be deleted with it. The schema also makes the spec immutable, for installations of the kind alone. Approvals
+// count only where the admission policy is in force.
 func approvals() ([]byte, error) {
 	type object = map[string]any
 	text := func(description, pattern string, most int) object {

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// An API server confirms that the doctor's role may get the Deployment of the ingress controller, and no other.
+// An API server confirms that the doctor's role may get the ingress controller's Deployment, and no other.
 func TestOneDeployment(t *testing.T) {
 	text, err := roles(holders(functions.All))
 	if err != nil {

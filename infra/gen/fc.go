@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A runtime is a runtime of Function Compute for a class's program.
 type runtime struct {
 	Name        string
 	File        string // generated file, relative to the root
@@ -26,10 +25,9 @@ var runtimes = []runtime{
 	{Name: "go1", File: "infra/fc/go1.yaml", Root: "../..", Concurrency: 1},
 }
 
-// onlyPublic are the products without an endpoint inside a VPC (see shared/cloud): a function that calls one of them needs internet access.
+// onlyPublic products have no endpoint inside a VPC (see shared/cloud): functions that call them need internet access.
 var onlyPublic = []string{"bss", "quotas", "workorder"}
 
-// A function holds what is specific to one class in s.yaml.
 type function struct {
 	Class       string
 	Title       string
@@ -40,7 +38,6 @@ type function struct {
 	Concurrency int
 }
 
-// functionsOf returns one function for each remedy.
 func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	var out []function
 	for _, r := range all {
@@ -53,9 +50,8 @@ func functionsOf(all []*remedy.Remedy, rt runtime) []function {
 	return out
 }
 
-// identityTemplate is the identity in the cluster of a function on Function Compute. The function authenticates by its RAM role,
-// as a user whose name ACK generates, and may only impersonate the ServiceAccount of its class: RBAC and the admission policy then
-// apply as for a Pod, and no secret is stored.
+// identityTemplate is a function's identity in the cluster. It authenticates by its RAM role, as a user whose name ACK generates, and may
+// only impersonate its class's ServiceAccount: RBAC and the admission policy apply as for a Pod, and no secret is stored.
 var identityTemplate = template.Must(template.New("identity").Parse(`---
 apiVersion: v1
 kind: ServiceAccount
@@ -79,7 +75,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lbremedy
 subjects: [{kind: ServiceAccount, name: lbremedy-{{.}}, namespace: lbremedy}]
 `))
 
-// identities adds the identities of the functions in the cluster. Their rights are in rbac.yaml.
 func identities(all []*remedy.Remedy, out map[string][]byte) error {
 	text := bytes.NewBufferString(generated)
 	for _, r := range all {
@@ -91,7 +86,6 @@ func identities(all []*remedy.Remedy, out map[string][]byte) error {
 	return nil
 }
 
-// deployments adds a file of Serverless Devs for each runtime.
 func deployments(all []*remedy.Remedy, out map[string][]byte) error {
 	for _, rt := range runtimes {
 		var text bytes.Buffer
@@ -199,5 +193,5 @@ resources:
 {{- end}}
 `))
 
-// yamlText returns a text as a YAML string that its content can't end.
+// yamlText returns a YAML string that its content can't end.
 func yamlText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -33,8 +33,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// check returns what is wrong with the remedies as a whole, or nil: what a class folder can't check alone. names are the names of
-// the class folders.
+// check returns what a class folder can't check alone, or nil. names are the class folders.
 func check(all []*remedy.Remedy, names []string) error {
 	var errs []error
 	owner := map[string]string{} // class by text or code, compared as the classifier does
@@ -76,7 +75,6 @@ func check(all []*remedy.Remedy, names []string) error {
 	return errors.Join(errs...)
 }
 
-// files returns the files generated from the remedies and from the types on the wire, by name. dir is the root of the repository.
 func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *remedy.Remedy) int { return cmp.Compare(a.Class, b.Class) })
 	var table, catalogue bytes.Buffer
@@ -148,7 +146,7 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		return nil, err
 	}
 	out[policyfile.SchemaFile] = text
-	// Nor may one in a routes file send a call elsewhere.
+	// A typo in a routes file must not send a call elsewhere.
 	if out[route.SchemaFile], err = schema.Of(dir, "routes.v1.json", "The routes file of lbremedy up", route.File{}, false); err != nil {
 		return nil, err
 	}
@@ -173,7 +171,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 		}
 		out["shared/hand/schema/"+of.name] = text
 	}
-	// The output of "lbremedy doctor -o json" may gain fields.
 	if out[doctor.SchemaFile], err = schema.Of(dir, "doctor.v1.json", "What lbremedy doctor found", doctor.Result{}, true); err != nil {
 		return nil, err
 	}
@@ -186,7 +183,6 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 	return out, nil
 }
 
-// printed returns the properties of a printed case that its record lacks or defines differently.
 func printed() []schema.Property {
 	return []schema.Property{
 		{Name: "result", Doc: "how the case stands", Value: new(event.Status)},
@@ -202,10 +198,8 @@ func printed() []schema.Property {
 	}
 }
 
-// readers returns all that a policy can name: the classes, and the doctor's checks.
 func readers(all []*remedy.Remedy) []*remedy.Remedy { return slices.Concat(all, checks.Remedies()) }
 
-// copied returns a YAML file of the repository under the header for generated files.
 func copied(dir, name string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -321,10 +315,9 @@ There is none yet: ` + "`make new CLASS=some-class`" + ` starts one.
 {{end -}}
 `))
 
-// doctorPage has a table of the rules of the check combinations between two marks.
+// doctorPage has a table of the check combinations' rules between two marks.
 const doctorPage = "functions/doctor/README.md"
 
-// combinations returns the doctor's page with the present table of rules.
 func combinations(dir string) ([]byte, error) {
 	const begins, ends = "<!-- combinations: written by make gen -->\n", "<!-- end of combinations -->\n"
 	page, err := os.ReadFile(filepath.Join(dir, doctorPage))
@@ -344,10 +337,8 @@ func combinations(dir string) ([]byte, error) {
 	return []byte(b.String() + ends + after), nil
 }
 
-// cell escapes a text for a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-// kinds returns the kinds of steps that these remedies and the doctor's checks declare, and of the steps that undo them.
 func kinds(all []*remedy.Remedy) []string {
 	has := map[string]bool{}
 	for _, r := range readers(all) {
@@ -370,7 +361,6 @@ func writes(r *remedy.Remedy) string {
 	return orDash(kinds)
 }
 
-// risk returns the lowest and the highest risk that plans of the class can have.
 func risk(r *remedy.Remedy) string {
 	text := cmp.Or(r.RiskRange(), "–")
 	if r.OptIn {
@@ -383,7 +373,6 @@ func ramActions(r *remedy.Remedy) string { return orDash(grant.Actions(r.Grants(
 
 func rbac(r *remedy.Remedy) string { return verbs(r.Grants()) }
 
-// total describes the rights of all classes together.
 func total(all []*remedy.Remedy) string {
 	verbs, actions := 0, 0
 	for _, r := range all {
@@ -398,7 +387,6 @@ func total(all []*remedy.Remedy) string {
 	return fmt.Sprintf("%d verbs and %d actions for the %d classes together", verbs, actions, len(all))
 }
 
-// verbs returns the verbs of the grants, by resource.
 func verbs(grants []grant.Grant) string {
 	verbs := map[string][]string{}
 	var resources []string
@@ -422,7 +410,6 @@ func verbs(grants []grant.Grant) string {
 	return strings.Join(resources, "; ")
 }
 
-// orDash returns the words as code, or a dash for an empty list.
 func orDash(words []string) string {
 	if len(words) == 0 {
 		return "–"

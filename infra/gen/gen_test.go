@@ -173,7 +173,6 @@ func Table() []event.Row {
 	}
 }
 
-// Files that a removed class leaves behind are found, also in a subfolder.
 func TestLeftovers(t *testing.T) {
 	tree := fstest.MapFS{
 		"infra/ram/generated/class/busy.json": {}, "infra/ram/generated/class/gone.json": {}, "infra/ram/generated/class/below/gone.txt": {}, "infra/ram/ram.go": {},
@@ -236,7 +235,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Files that no class generates any more are removed: a folder of generated files holds only those of the generator.
 func TestNothingStale(t *testing.T) {
 	files, err := files(root, functions.All)
 	if err != nil {
@@ -261,7 +259,6 @@ func TestNothingStale(t *testing.T) {
 	}
 }
 
-// The manifests bind exactly the rights of a class, in the cluster or in a namespace.
 func TestManifests(t *testing.T) {
 	got, err := files(root, []*remedy.Remedy{writing("zone-shortage"), asks("busy", "is configuring")})
 	if err != nil {
@@ -312,7 +309,6 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Every field of an Approval is described, for "kubectl explain".
 func TestApprovalFields(t *testing.T) {
 	text, err := approvals()
 	if err != nil {

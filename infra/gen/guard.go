@@ -14,11 +14,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// guardPolicy returns the ValidatingAdmissionPolicy of the guard, as YAML. The chart makes the binding, which says whether the
-// guard warns or refuses, and where.
+// guardPolicy returns the guard's ValidatingAdmissionPolicy. The chart's binding says whether it warns or refuses, and where.
 //
-// The guard allows an edit that it can't judge: it protects from mistakes, and must not become one. It also allows writes through
-// services/status, which the controller makes.
+// The guard protects from mistakes and must not become one: it allows an edit that it can't judge, and writes through services/status,
+// which the controller makes.
 func guardPolicy() ([]byte, error) {
 	policy := judging(guard.Policy, admissionv1.Ignore, resources([]string{""}, "services"), admissionv1.Update, admissionv1.Delete)
 	for _, c := range guard.Conditions() {
@@ -42,7 +41,6 @@ var (
 	guardChinese string
 )
 
-// guardPages adds the guard's page in both languages.
 func guardPages(out map[string][]byte) error {
 	for name, page := range map[string]struct {
 		text string

@@ -1,8 +1,7 @@
-// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, the rights of each class in a cluster and on
-// Alibaba Cloud, the manifests of their functions, and the JSON schemas of the wire, the policy file and the routes file.
+// Gen writes what follows from the remedies: the classifier's table, the catalogue of classes, their rights in a cluster and on Alibaba
+// Cloud, their functions' manifests, and the JSON schemas of the wire, the policy file and the routes file.
 //
-// It is the second stage of "make gen". The first, stage1, writes the list of remedies that this one imports. Neither writes a
-// file that is already up to date.
+// It is the second stage of "make gen", after stage1, which writes the list of remedies that it imports. Neither writes a file that is up to date.
 package main
 
 import (
@@ -34,7 +33,6 @@ func main() {
 	}
 }
 
-// run updates a tree and prints its changes.
 func run(dir string, out io.Writer) error {
 	names, err := folders.List(os.DirFS(dir))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests returns Kubernetes objects as YAML documents.
 func manifests(objects ...any) ([]byte, error) {
 	out := bytes.NewBufferString(generated)
 	for _, o := range objects {
@@ -23,7 +22,6 @@ func manifests(objects ...any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// judging returns an admission policy for these operations on resources.
 func judging(
 	name string, fails admissionv1.FailurePolicyType, of admissionv1.Rule, operations ...admissionv1.OperationType,
 ) admissionv1.ValidatingAdmissionPolicy {
@@ -39,12 +37,10 @@ func judging(
 	}
 }
 
-// resources returns the rule that matches these resources in version v1 of API groups.
 func resources(groups []string, names ...string) admissionv1.Rule {
 	return admissionv1.Rule{APIGroups: groups, APIVersions: []string{"v1"}, Resources: names}
 }
 
-// denying returns a binding that enforces a policy everywhere.
 func denying(policy admissionv1.ValidatingAdmissionPolicy) admissionv1.ValidatingAdmissionPolicyBinding {
 	return admissionv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: policy.APIVersion, Kind: "ValidatingAdmissionPolicyBinding"},

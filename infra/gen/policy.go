@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// policyLimits are the checks of single values by the reader of a policy file, for editors and Helm. Checks that compare values,
-// such as two rules, are only in the reader.
+// policyLimits are the policy reader's checks of single values, for editors and Helm. Only the reader compares values, such as two rules.
 func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	var ids []string
 	for _, r := range readers(all) {
@@ -41,11 +40,9 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 	return limits
 }
 
-// valuesFile is the schema of the chart's values. It is handwritten except for the definitions of the policy and the routes, since
-// Helm reads no other file.
+// valuesFile is handwritten except for the definitions of the policy and the routes, since Helm reads no other file.
 const valuesFile = "infra/cluster/values.schema.json"
 
-// chartValues returns the schema of the chart's values, including those of the policy file and the routes file.
 func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(dir, valuesFile))
 	if err != nil {
@@ -59,7 +56,7 @@ func chartValues(dir string, policy, routes []byte) ([]byte, error) {
 	return text, nil
 }
 
-// define replaces a definition in the schema of the chart's values. A definition ends with the first brace of the same indentation.
+// define replaces a definition, which ends with the first brace of the same indentation.
 func define(text []byte, name string, of []byte) ([]byte, error) {
 	begin := fmt.Sprintf("\n    %q: { \"$comment\": \"From the schema of the %s file.\",\n", name, name)
 	before, rest, begins := strings.Cut(string(text), begin)

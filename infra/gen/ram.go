@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// ramPolicies adds the RAM policies to the files: those of the classes; of the notifier, which may write to Alibaba Cloud's
-// support; of "lbremedy up", with and without classes, which also reads its cluster; and of the doctor.
+// ramPolicies adds policies of the classes; the notifier (Alibaba Cloud's support); "lbremedy up" with and without classes (its cluster); the doctor.
 func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	grants := map[string][]grant.Grant{}
 	for _, r := range all {
@@ -31,11 +30,9 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 	return err
 }
 
-// generatedFolder holds only generated files: any others remain from a class that no longer exists. JSON has no comments, and RAM
-// has no field for one: the name marks the files.
+// generatedFolder marks generated files by its name: JSON has no comments and RAM no field for one. Any other file is of a removed class.
 const generatedFolder = "infra/ram/generated"
 
-// leftovers returns the files of generatedFolder that are not in files.
 func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
 	var stale []string
 	err := fs.WalkDir(root, generatedFolder, func(name string, e fs.DirEntry, err error) error {

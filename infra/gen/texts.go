@@ -12,10 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// learnt are the releases of the controller whose source "make learn" has compared with the corpus.
+// learnt are the releases whose source "make learn" has compared with the corpus.
 var learnt = []string{"v2.9.1", "v2.11.2", "v2.12.4", "v2.13.0", "v2.14.0"}
 
-// knownTexts renders the number of texts of each warning in the corpus, by release.
 func knownTexts(dir string) ([]byte, error) {
 	count := map[string][]int{}
 	for _, pattern := range []string{"functions/*/testdata/corpus.jsonl", "shared/event/testdata/corpus.jsonl"} {

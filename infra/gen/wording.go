@@ -13,11 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// wordingFile holds lbremedy's texts for people, to be read side by side.
 const wordingFile = "test/scenario/testdata/wording.txt"
 
-// wording returns the text of wordingFile: the sentence and the want section of each scenario of each class. A class without
-// scenarios adds nothing.
 func wording(dir string, all []*remedy.Remedy) ([]byte, error) {
 	b := bytes.NewBufferString(generated + "\nWhat lbremedy says to people, in each scenario of each class.\n")
 	for _, r := range all {

@@ -7,15 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eventWriters returns the ValidatingAdmissionPolicy that lets only named identities write Events in the controller's name, as
-// YAML: an Event makes lbremedy look, and anybody who may create Events in a namespace may claim any component.
+// eventWriters returns the ValidatingAdmissionPolicy that lets only named identities write Events in the controller's name: an Event
+// makes lbremedy look, and anybody who may create Events may claim any component.
 //
-// The policy applies to what the exporter takes for the controller's: Events of one of its components, in any of the four fields that can
-// name it, and Events about a Service that name no component. It applies to updates too, which can give another writer's Event a new text.
+// It covers what the exporter takes for the controller's: Events of its components, in any of the four fields that can name one, and
+// Events about a Service without a component. Updates count too: they can give an Event a new text.
 //
-// The chart sets the allowed users and groups, which replace the values of the two variables here. A parameter of the policy would
-// be neater; but an API server that doesn't find it, as happens for a while after a policy was recreated, would refuse the
-// controller's own Events.
+// The chart replaces the two variables' values by the allowed users and groups. A parameter would be neater, but an API server that
+// doesn't find it, as for a while after a policy was recreated, would refuse the controller's own Events.
 func eventWriters() ([]byte, error) {
 	const (
 		source     = `(has(object.source) && has(object.source.component) ? object.source.component : '')`

@@ -27,7 +27,6 @@ import (
 
 const root = "../.."
 
-// shown runs commands of pages in a folder for keys, in the order shown.
 func shown(t *testing.T, dir string, commands []pages.Command) {
 	t.Helper()
 	for _, c := range commands {
@@ -40,7 +39,6 @@ func shown(t *testing.T, dir string, commands []pages.Command) {
 	}
 }
 
-// The commands on the pages make keys and certificates, and make the Secrets from them.
 func TestPages(t *testing.T) {
 	dirs := map[string]string{}
 	for _, c := range pages.Of(t, root, "infra/keys") {
@@ -57,7 +55,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// certify makes the certificates of NATS in a folder, as infra/nats/README.md shows.
 func certify(t *testing.T, dir string) {
 	t.Helper()
 	var commands []pages.Command
@@ -78,7 +75,7 @@ func read(t *testing.T, dir, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Existing keys and clusters are kept, each user has a key of its own, and only the owner can read the files.
+// Existing keys and clusters are kept, each user has its own key, and only the owner can read the files.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	if err := run(dir, []string{"c1", "C1-b_2", "c1"}); err != nil {
@@ -142,8 +139,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Three nodes with the shipped values, the keys and the certificates admit each user on each node: the engine sets up, the
-// exporter publishes, and the console reads.
+// Three nodes with the shipped values, keys and certificates admit each user: the engine sets up, the exporter publishes, and the console reads.
 func TestNodes(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "lbremedy")
 	const class, cluster, uid = "tag-missing", "c1", "7f0c1c52-0f3c-4a8e-9d0e-0a1b2c3d4e5f"
@@ -196,7 +192,6 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// values holds the parts of infra/nats/values.yaml that become the server's configuration.
 type values struct {
 	TLSCA  tlsOf `json:"tlsCA"`
 	Config struct {
@@ -214,14 +209,11 @@ type values struct {
 	} `json:"config"`
 }
 
-// A tlsOf is the name of a Secret with certificates in the values.
 type tlsOf struct {
 	Enabled    bool   `json:"enabled"`
 	SecretName string `json:"secretName"`
 }
 
-// tls returns the section tls of a server's configuration, as the chart makes it from the Secrets that the page makes from the
-// files in the folder.
 func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	t.Helper()
 	page := read(t, root+"/infra/nats", "README.md")
@@ -235,8 +227,7 @@ func (v values) tls(t *testing.T, keys string, of tlsOf) map[string]any {
 	return out
 }
 
-// start starts the nodes of the values. Apart from addresses and folders, their configuration is what the NATS chart makes of the
-// values. It returns them with the file of their root certificate.
+// start configures the nodes as the NATS chart does, apart from addresses and folders. It returns them with their root certificate's file.
 func start(t *testing.T, keys string) ([]*server.Server, string) {
 	t.Helper()
 	var v values

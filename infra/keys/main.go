@@ -1,5 +1,5 @@
-// Keys makes the keys of the NATS users, and the server's configuration from them. It keeps existing keys in the folder, and the
-// clusters of existing exporters' keys. For the key pair with which an engine signs calls of functions, see "lbremedy keys".
+// Keys makes the NATS users' keys, and the server's configuration from them. It keeps existing keys in the folder, and the clusters of
+// existing exporters' keys. "lbremedy keys" makes an engine's key pair for calls of functions.
 package main
 
 import (
@@ -28,7 +28,6 @@ func main() {
 	}
 }
 
-// run makes the missing keys in the folder, and the configuration of the server.
 func run(dir string, clusters []string) error {
 	old, err := filepath.Glob(filepath.Join(dir, nats.Exporter("*")+".seed"))
 	for _, file := range old {
@@ -56,7 +55,6 @@ func run(dir string, clusters []string) error {
 	)
 }
 
-// keyOf returns the public key of the user whose seed is in a file. It makes a missing seed.
 func keyOf(file string) (string, error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

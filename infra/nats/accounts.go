@@ -1,9 +1,9 @@
-// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only
-// its public half. Begin with Accounts.
+// Package nats writes the permissions in a NATS server's configuration. Users are identified by a key; the server has only its public
+// half. Begin with Accounts.
 //
-// The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter
-// need less: they have accounts of their own without JetStream, and import the few subjects that they need from LBREMEDY.
-// Permissions within one account would not suffice: NATS checks the subject of a request, but not the subject of its answer.
+// The engine and its operators share the account LBREMEDY and may do everything there. The console and each cluster's exporter have
+// accounts without JetStream, and import the few subjects that they need. Permissions within one account would not suffice: NATS checks
+// the subject of a request, but not that of its answer.
 package nats
 
 import (
@@ -26,7 +26,7 @@ const (
 // Exporter returns the name of the user of a cluster's exporter.
 func Exporter(cluster string) string { return "exporter-" + cluster }
 
-// ThisCluster stands for a cluster's ID in the file in the tree.
+// ThisCluster takes the place of a cluster's ID in the generated file.
 const ThisCluster = "THIS-CLUSTER"
 
 // Key returns the variable of a user's public key in the configuration.
@@ -46,8 +46,7 @@ type account struct {
 	imports    []stream.Service
 }
 
-// Accounts returns the configuration for clusters that share a NATS. The public keys of an installation are in keys.conf, which
-// infra/keys writes.
+// Accounts returns the configuration for clusters that share a NATS. infra/keys writes an installation's public keys to keys.conf.
 func Accounts(clusters ...string) []byte { return With("", nil, clusters...) }
 
 // With is Accounts with other services for one user.
@@ -61,7 +60,6 @@ func With(user string, services []stream.Service, clusters ...string) []byte {
 	return accountsOf(all)
 }
 
-// apart returns the accounts of users who need less than the engine.
 func apart(clusters []string) []account {
 	all := []account{{"CONSOLE", Console, stream.ForConsole()}}
 	for _, cluster := range clusters {

@@ -47,7 +47,6 @@ type site struct {
 	pending jetstream.Msg       // delivered to the engine, but not acknowledged
 }
 
-// set returns a site on a server with these accounts.
 func set(t *testing.T, conf string) *site {
 	t.Helper()
 	s := &site{T: t, Installation: nats.InstallWith(t, conf, mine, other)}
@@ -89,8 +88,7 @@ func subjects() []string {
 	return append(all, "$KV.lbremedy.policy", "$KV.lbremedy.control", "$KV.lbremedy.claim.target.slb/lb-1")
 }
 
-// state returns the state of the account that users may not change, in a comparable form: each message with its position, each
-// consumer's progress, and all settings. It omits messages under the subjects in own.
+// state returns what users may not change, comparably: messages with positions, consumers' progress, and settings, without the subjects in own.
 func (s *site) state(own []string) map[string]string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
@@ -140,7 +138,6 @@ func matches(filter, subject string) bool {
 	return len(want) == len(got)
 }
 
-// targets returns subjects to which an answer would do harm.
 func (s *site) targets() []string {
 	all := append(subjects(), s.pending.Reply(), "$JS.API.STREAM.PURGE.CASES", "$JS.API.STREAM.DELETE.FAILED", "$JS.API.STREAM.CREATE.X",
 		"$JS.API.CONSUMER.DELETE.FAILED."+stream.ConsumerOf(other, class), "$JS.API.CONSUMER.MSG.NEXT.FAILED."+stream.ConsumerOf(other, class),
@@ -153,7 +150,6 @@ type request struct {
 	data    []byte
 }
 
-// requests returns the requests that these services allow, each with the bodies that make the server answer with stored messages.
 func requests(services []stream.Service) []request {
 	var all []request
 	for _, of := range services {
@@ -191,7 +187,6 @@ func requests(services []stream.Service) []request {
 	return all
 }
 
-// settle waits until the server has processed the connection's requests.
 func (s *site) settle(conn *natsgo.Conn) {
 	s.Helper()
 	s.must(conn.FlushTimeout(time.Minute))
@@ -211,13 +206,11 @@ func (s *site) settle(conn *natsgo.Conn) {
 	}
 }
 
-// unsettled removes what settle has stored.
 func unsettled(state map[string]string) map[string]string {
 	maps.DeleteFunc(state, func(_, what string) bool { return strings.Contains(what, "settled") })
 	return state
 }
 
-// differences returns the differences in words.
 func differences(before, after map[string]string) []string {
 	var all []string
 	for k, v := range after {
@@ -234,7 +227,6 @@ func differences(before, after map[string]string) []string {
 	return all
 }
 
-// A part is a user that needs less than the engine.
 type part struct {
 	user     string
 	services []stream.Service
@@ -255,8 +247,7 @@ func parts() []part {
 	return []part{{accounts.Exporter(mine), exporter, own(exporter)}, {accounts.Console, console, own(console)}}
 }
 
-// attack sends each request of a part with each target as the reply subject, through a client and over a bare connection, and
-// returns the forbidden changes.
+// attack sends each request with each target as the reply subject, by a client and a bare connection, and returns the forbidden changes.
 func (s *site) attack(p part) []string {
 	s.Helper()
 	before := s.state(p.own)
@@ -267,7 +258,6 @@ func (s *site) attack(p part) []string {
 		}
 	}
 	s.settle(conn)
-	// Subjects outside the services.
 	for _, subject := range s.targets() {
 		if slices.ContainsFunc(p.own, func(filter string) bool { return matches(filter, subject) }) {
 			continue
@@ -286,7 +276,7 @@ func (s *site) attack(p part) []string {
 	return differences(before, unsettled(s.state(p.own)))
 }
 
-// headers returns header blocks with which a client might make the server send something elsewhere, or store it differently.
+// headers returns header blocks that might make the server send something elsewhere, or store it differently.
 func headers() []string {
 	var all []string
 	target := event.FailedSubject(other, class, uid)
@@ -303,7 +293,6 @@ func headers() []string {
 	return append(all, "NATS/1.0 503\r\n\r\n")
 }
 
-// A wire is a connection without a client library.
 type wire struct {
 	*site
 	conn  net.Conn
@@ -343,7 +332,6 @@ func (w *wire) send(subject, reply, header string, data []byte) {
 	w.must(err)
 }
 
-// flush waits until the server has read everything.
 func (w *wire) flush() {
 	w.Helper()
 	_, err := io.WriteString(w.conn, "PING\r\n")
@@ -358,8 +346,7 @@ func (w *wire) flush() {
 	}
 }
 
-// For any message of an exporter or a console, with any reply subject, nothing is stored, acknowledged or changed except what an
-// exporter may publish for its own cluster.
+// For any message of an exporter or a console, with any reply subject, nothing changes except what an exporter may publish for its own cluster.
 func TestNoAnswerIsStored(t *testing.T) {
 	for _, p := range parts() {
 		t.Run(p.user, func(t *testing.T) {
@@ -401,7 +388,6 @@ func TestPermissionsAlone(t *testing.T) {
 	}
 }
 
-// An exporter and a console receive their answers, and nothing else.
 func TestNothingIsOverheard(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	var heard []*natsgo.Subscription
@@ -435,7 +421,6 @@ func publish(s *stream.Stream, cluster string) func(context.Context) error {
 	}
 }
 
-// tails reads the first record of the audit as followers do.
 func tails(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		read := errors.New("it was read")
@@ -446,7 +431,6 @@ func tails(s *stream.Stream) func(context.Context) error {
 	}
 }
 
-// works returns the tasks of each part, by name.
 func works(user string, s *stream.Stream) map[string]func(context.Context) error {
 	if user == accounts.Console {
 		return map[string]func(context.Context) error{
@@ -507,7 +491,6 @@ func works(user string, s *stream.Stream) map[string]func(context.Context) error
 	}
 }
 
-// setup checks that everything is set up and needs no change.
 func setup(s *stream.Stream) func(context.Context) error {
 	return func(ctx context.Context) error {
 		changed, err := s.Setup(ctx, []string{class}, stream.Settings{Clusters: []string{mine}})
@@ -555,7 +538,6 @@ func TestServicesNeeded(t *testing.T) {
 	}
 }
 
-// The server refuses an exporter and a console everything else.
 func TestRefused(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	all := map[string]func(context.Context) error{}
@@ -649,7 +631,6 @@ func key(s *site, user string) natsgo.Option {
 	return option
 }
 
-// ask sends a request that must not be answered.
 func ask(ctx context.Context, s *site, user, subject, data string) error {
 	conn, err := natsgo.Connect(s.URL, key(s, user))
 	if err != nil {
@@ -660,7 +641,6 @@ func ask(ctx context.Context, s *site, user, subject, data string) error {
 	return err
 }
 
-// Engine and operator may do everything: set up, consume, write, copy and remove.
 func TestTrusted(t *testing.T) {
 	s := set(t, string(accounts.Accounts(mine, other)))
 	operator := s.As(accounts.Operator)

@@ -1,12 +1,10 @@
 // Package ram converts grants to RAM policies: the actions of a role, and their resources. Begin with Policy and Files.
 //
-// RAM can restrict some actions to resources, and ignores or refuses the restriction of others; its pages disagree in places. An
-// action is restricted here if the product's page says that it can be and if that is useful: writes first. Lists over several
-// kinds of resources stay at "*": a wrongly refused read would stop a class, and RAM answers some lists with an empty one instead
-// of a refusal, which looks like an absence.
+// RAM ignores or refuses the restriction of some actions to resources, and its pages partly disagree. An action is restricted here if the
+// product's page allows it and it is useful: writes first. Lists over several kinds of resources stay at "*": a wrongly refused read
+// would stop a class, and RAM answers some with an empty list, which looks like an absence.
 //
-// Region and account are "*" in the documents, since a role can't exceed its account anyway; roles.sh restricts them, and the
-// cluster, to the actual ones.
+// Region and account are "*", since a role can't exceed its account; roles.sh restricts them, and the cluster, to the actual ones.
 package ram
 
 import (
@@ -35,7 +33,6 @@ type Statement struct {
 	Resource []string
 }
 
-// A scope is the resources on which an action is allowed.
 type scope struct {
 	action    string // or several, with * at the end
 	resources []string
@@ -60,11 +57,9 @@ var all = []string{"*"}
 
 // scopes has every action named in a grant; the first matching row counts.
 var scopes = []scope{
-	// Sales, and resources outside any load balancer.
 	{"slb:DescribeAvailableResource", all, slbPage},
 	{"slb:DescribeServerCertificates", all, slbPage},
 	{"slb:DescribeAccessControlLists", all, slbPage},
-	// vServer groups and listeners belong to a load balancer.
 	{"slb:*", []string{"acs:slb:*:*:loadbalancer/*"}, slbPage},
 
 	{"nlb:GetLoadBalancerAttribute", []string{"acs:nlb:*:*:loadbalancer/*"}, nlbPage},
@@ -88,7 +83,7 @@ var scopes = []scope{
 	{"cs:*", []string{"acs:cs:*:*:cluster/*"}, csPage},
 
 	{"ram:ListPoliciesForRole", []string{"acs:ram:*:*:role/*"}, ramPage},
-	// The role of the masters may have any policies, which are read before one is changed. The owner of a system policy is named system.
+	// The masters' role may have any policies, which are read before one is changed. A system policy's owner is named system.
 	{"ram:GetPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListPolicyVersions", []string{"acs:ram:*:*:policy/*"}, ramPage},
 	{"ram:ListEntitiesForPolicy", []string{"acs:ram:*:*:policy/*"}, ramPage},
@@ -97,16 +92,14 @@ var scopes = []scope{
 	{"ram:DeletePolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
 	{"ram:SetDefaultPolicyVersion", []string{"acs:ram:*:*:policy/k8sMasterRolePolicy-*"}, ramPage},
 
-	// The account as a whole.
 	{"quotas:*", all, quotasPage},
 	{"sts:GetCallerIdentity", all, stsPage},
 	{"bss:DescribeAcccount", all, bssPage},
 	{"workorder:*", all, supportPage},
 }
 
-// Policy returns the document that allows the RAM actions among the grants, with one statement for each set of resources. Without
-// such actions it has no statements, which RAM does not accept as a policy. An action missing from the table, and a document that
-// is too long, are errors.
+// Policy returns the document that allows the grants' RAM actions, with one statement for each set of resources. Without actions it has
+// no statements, which RAM does not accept. An action missing from the table and a document that is too long are errors.
 func Policy(grants []grant.Grant) (Document, error) {
 	d := Document{Version: "1"}
 	for _, action := range grant.Actions(grants) {
@@ -133,10 +126,10 @@ func Policy(grants []grant.Grant) (Document, error) {
 // JSON returns the document in RAM's format, with a line feed at its end.
 func (d Document) JSON() []byte { return written(d) }
 
-// Files returns the policies and trust policies of lbremedy by name, below a folder of their own: class/<class>.json for each class with
-// RAM actions; trust/fc.json and trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the
-// container service; invoke.json for an engine that calls functions of Function Compute; runtime.json for accounts where Function Compute
-// has no service-linked role; and all of these as a module of Terraform and as a template of ROS. grants holds the classes' grants.
+// Files returns lbremedy's policies and trust policies by name: class/<class>.json for each class with RAM actions; trust/fc.json and
+// trust/rrsa.json for the roles; kubeconfig.json for functions that fetch their kubeconfig from the container service; invoke.json for an
+// engine that calls functions; runtime.json for accounts where Function Compute has no service-linked role; and all of these as a module
+// of Terraform and as a template of ROS.
 func Files(grants map[string][]grant.Grant) (map[string][]byte, error) {
 	out := map[string][]byte{
 		"trust/fc.json":   []byte(trustFC),
@@ -187,7 +180,7 @@ const trustFC = `{
 }
 `
 
-// trustRRSA lets the Pods of one ServiceAccount assume a role. roles.sh and the templates replace the words in capital letters
+// trustRRSA lets one ServiceAccount's Pods assume a role. roles.sh and the templates replace the words in capital letters
 // (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/user-guide/use-rrsa-to-authorize-pods-to-access-different-cloud-services).
 const trustRRSA = `{
   "Version": "1",
@@ -212,16 +205,15 @@ const trustRRSA = `{
 }
 `
 
-// invoke allows an engine to call classes that are functions of Function Compute: those with our prefix
+// invoke allows an engine to call functions with our prefix
 // (https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/user-guide/policies-for-ram-users).
 var invoke = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Action: []string{"fc:InvokeFunction"}, Resource: []string{"acs:fc:*:*:functions/lbremedy-*"}},
 }}
 
-// runtime allows what Function Compute does with a role if its own service-linked role, AliyunServiceRoleForFC, is missing:
-// network interfaces in the VPC, as in AliyunECSNetworkInterfaceManagementAccess, and log lines. The function's code has these
-// rights too while the policy is attached, so the service-linked role is better
-// (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
+// runtime allows what Function Compute does with a role without its service-linked role, AliyunServiceRoleForFC: network interfaces in the
+// VPC, as in AliyunECSNetworkInterfaceManagementAccess, and log lines. The function's code has these rights too, so the service-linked
+// role is better (https://www.alibabacloud.com/help/en/functioncompute/security-and-compliance/service-linked-role-of-function-compute).
 var runtime = Document{Version: "1", Statement: []Statement{
 	{Effect: "Allow", Resource: all, Action: []string{
 		"ecs:CreateNetworkInterface", "ecs:CreateNetworkInterfacePermission", "ecs:DeleteNetworkInterface",

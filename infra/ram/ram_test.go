@@ -59,7 +59,6 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A role that may change the policies of the masters can't change others.
 func TestEnforced(t *testing.T) {
 	const masters, own = "k8sMasterRolePolicy-Ccm-c1", "lbremedy-ram-permission"
 	document := sim.PolicyVersion{Document: `{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`}
@@ -97,7 +96,6 @@ func TestEnforced(t *testing.T) {
 	}
 }
 
-// The folder holds only generated files and the script that makes roles from them.
 func TestNothingElse(t *testing.T) {
 	tops, err := fs.ReadDir(os.DirFS("."), ".")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// aliyun simulates the command line of that name: it stores what it gets in files, and answers that everything else does not
-// exist. Other command lines with the same name are not simulated.
+// aliyun simulates the command line of that name, and no other with it: it stores its input in files, and answers that everything else
+// does not exist.
 const aliyun = `#!/usr/bin/env bash
 set -euo pipefail
 echo "$*" >>"$STATE/log"
@@ -45,7 +45,6 @@ DeleteRole) [ ! -s "$STATE/attached-$RoleName" ] || { echo 'ErrorCode: DeleteCon
 esac
 `
 
-// shell runs roles.sh with the simulation first in the path.
 func shell(t *testing.T, state string, args ...string) (string, error) {
 	t.Helper()
 	bin := t.TempDir()
@@ -96,12 +95,10 @@ Nothing was done: --apply runs these commands.
 	same(t, state, "policy-lbremedy-busy", sim.Narrow(string(file), "1234567890123456", "cn-hangzhou", "c0ffee"))
 	same(t, state, "role-lbremedy-busy", trustFC)
 
-	// The second run has nothing to do.
 	if out, err := shell(t, state, append(args, "--apply")...); err != nil || out != "" {
 		t.Errorf("the second time: %v, %q", err, out)
 	}
 
-	// A policy with other content gets a new version.
 	if err := os.WriteFile(filepath.Join(state, "policy-lbremedy-busy"), []byte(`"{}"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +107,13 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("a changed policy: %v, %q", err, out)
 	}
 
-	// Roles for Pods, by RRSA.
 	if out, err := shell(t, state, append(args, "--apply", "--trust", "rrsa", "--namespace", "healing")...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	same(t, state, "role-lbremedy-busy", strings.NewReplacer("ACCOUNT", "1234567890123456", "CLUSTER", "c0ffee", "NAMESPACE", "healing", "ROLE", "lbremedy-busy",
 		"ISSUER", "https://oidc-ack-cn-hangzhou.oss-cn-hangzhou.aliyuncs.com/c0ffee").Replace(trustRRSA))
 
-	// A program that also runs the doctor gets the doctor's rights beside its own, and no other does.
+	// Only a program that also runs the doctor gets the doctor's rights beside its own.
 	const attached = "--PolicyName lbremedy-doctor --RoleName "
 	out, err := shell(t, t.TempDir(), append(base, "--trust", "rrsa", "--class", "up", "--class", "busy", "--class", "doctor", "--doctor")...)
 	if err != nil || strings.Count(out, attached+"lbremedy-up") != 1 || strings.Count(out, attached) != 2 {
@@ -127,7 +123,7 @@ Nothing was done: --apply runs these commands.
 		t.Errorf("without the doctor: %v: %s", err, out)
 	}
 
-	// Only the engine may call functions, and only ours, by their prefix.
+	// Only the engine may call functions, and only those with our prefix.
 	made := t.TempDir()
 	out, err = shell(t, made, append(base, "--trust", "rrsa", "--class", "engine", "--class", "busy", "--name", "heal", "--invoke", "--apply")...)
 	if err != nil || strings.Count(out, "--PolicyName heal-invoke --RoleName ") != 1 || !strings.Contains(out, "--PolicyName heal-invoke --RoleName heal-engine") {
@@ -136,19 +132,17 @@ Nothing was done: --apply runs these commands.
 	same(t, made, "policy-heal-invoke", `{"Version": "1", "Statement": [{"Effect": "Allow", "Action": ["fc:InvokeFunction"],
 		"Resource": ["acs:fc:cn-hangzhou:1234567890123456:functions/heal-*"]}]}`)
 
-	// The notifier.
 	out, err = shell(t, t.TempDir(), append(base, "--class", "notifier")...)
 	if err != nil || !strings.Contains(out, "CreateRole --RoleName lbremedy-notifier") || !strings.Contains(out, "CreatePolicy --PolicyName lbremedy-notifier") {
 		t.Errorf("the notifier: %v: %s", err, out)
 	}
 
-	// All classes.
 	if out, err := shell(t, t.TempDir(), base...); err != nil || strings.Count(out, " CreateRole ") < 30 {
 		t.Errorf("all classes: %v, %d roles", err, strings.Count(out, " CreateRole "))
 	}
 }
 
-// A removal removes what was made, with the older versions of policies, and nothing else; a dry run removes nothing.
+// A removal removes only what was made, with older versions of policies; a dry run removes nothing.
 func TestRemove(t *testing.T) {
 	state := t.TempDir()
 	base := []string{"--account", "1234567890123456", "--region", "cn-hangzhou", "--cluster", "c0ffee"}
@@ -190,8 +184,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// The commands on the pages make or remove roles, here with the simulation. A command for all roles, which takes a while, is
-// limited to one.
+// The pages' commands make or remove roles in the simulation. A command for all roles, which takes a while, is limited to one.
 func TestPages(t *testing.T) {
 	set := strings.NewReplacer("$LBREMEDY_FC_ACCOUNT", "1234567890123456", "$ACCOUNT", "1234567890123456",
 		"$LBREMEDY_REGION", "cn-hangzhou", "$REGION", "cn-hangzhou", "$LBREMEDY_CLUSTER", "c0ffee", "$CLUSTER", "c0ffee")

@@ -10,10 +10,8 @@ import (
 
 type object = map[string]any
 
-// A place is how a template language refers to values that the caller chooses.
 type place struct{ region, account, cluster, namespace, issuer, name string }
 
-// narrow restricts a policy to a region, an account, a cluster and functions with a prefix, as roles.sh does.
 func (p place) narrow(text string) string {
 	for _, product := range []string{"slb", "nlb", "vpc", "ecs", "cs", "fc"} {
 		text = strings.ReplaceAll(text, "acs:"+product+":*:*:", "acs:"+product+":"+p.region+":"+p.account+":")
@@ -44,9 +42,9 @@ func written(v any) []byte {
 	return out.Bytes()
 }
 
-// terraform returns a module, in Terraform's JSON syntax, that makes the roles in the variable roles with these policies.
-// Arguments are those of https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and
-// ram_role_policy_attachment; assume_role_policy_document came with 1.252.0.
+// terraform returns a module in Terraform's JSON syntax that makes the roles in the variable roles. Arguments are those of
+// https://registry.terraform.io/providers/aliyun/alicloud/latest/docs/resources/ram_role, ram_policy and ram_role_policy_attachment;
+// assume_role_policy_document came with 1.252.0.
 func terraform(policies map[string]string) []byte {
 	p := place{"${var.region}", "${var.account}", "${var.cluster}", "${var.namespace}", "${local.issuer}", "${var.name}"}
 	documents := object{}
@@ -98,8 +96,8 @@ func terraform(policies map[string]string) []byte {
 	})
 }
 
-// ros returns a template of the Resource Orchestration Service that makes a platform's roles with these policies. Properties are
-// those of https://www.alibabacloud.com/help/en/ros/developer-reference/aliyun-ram-role.
+// ros returns a template that makes a platform's roles. Properties are those of
+// https://www.alibabacloud.com/help/en/ros/developer-reference/aliyun-ram-role.
 func ros(roles []string, policies map[string]string) []byte {
 	p := place{"${ALIYUN::Region}", "${ALIYUN::TenantId}", "${Cluster}", "${Namespace}",
 		"https://oidc-ack-${ALIYUN::Region}.oss-${ALIYUN::Region}.aliyuncs.com/${Cluster}", "${Name}"}
@@ -169,7 +167,6 @@ func ros(roles []string, policies map[string]string) []byte {
 	})
 }
 
-// filled returns data in which ROS substitutes the variables in strings.
 func filled(v any) any {
 	switch v := v.(type) {
 	case string:

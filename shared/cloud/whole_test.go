@@ -69,11 +69,11 @@ func TestOthersAnswers(t *testing.T) {
 			`"VpcId":"vpc-9","RouteTableType":"System"}]}}`},
 		"fewer tables than said": {"RouteTables", `{"RequestId":"R","TotalCount":2,"RouterTableList":{"RouterTableListType":[{"RouteTableId":"vtb-1",` +
 			`"VpcId":"vpc-1","RouteTableType":"System"}]}}`},
-		"a route to nowhere":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","Type":"Custom"}]}}`},
-		"a route of no type":     {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.0.0/24"}]}}`},
+		"a route to nowhere":        {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","Type":"Custom"}]}}`},
+		"a route of no type":        {"Routes", `{"RequestId":"R","RouteEntrys":{"RouteEntry":[{"RouteEntryId":"rte-1","DestinationCidrBlock":"10.0.0.0/24"}]}}`},
 		"an end that is not a time": {"Kubeconfig", `{"config":"kind: Config","expiration":"soon"}`},
-		"a kubeconfig for ever":  {"Kubeconfig", `{"config":"kind: Config"}`},
-		"an end of nothing":      {"Kubeconfig", `{"expiration":"2026-05-04T12:00:00Z"}`},
+		"a kubeconfig for ever":     {"Kubeconfig", `{"config":"kind: Config"}`},
+		"an end of nothing":         {"Kubeconfig", `{"expiration":"2026-05-04T12:00:00Z"}`},
 	} {
 		if err := everything[tt.method](t.Context(), wire(t, says(200, tt.body))); err == nil {
 			t.Errorf("%s: no error", name)

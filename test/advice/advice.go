@@ -1,6 +1,5 @@
-// Package advice checks a law about annotations that a step, or a command to paste, sets on a Service: none may be one
-// that the controller reads only for the other kind of load balancer. Such a fix has no effect, and lbremedy would wait
-// for it.
+// Package advice checks that a step or a command to paste sets only annotations on a Service that its controller reads for this
+// kind of load balancer. Any other fix has no effect, and lbremedy would wait for it.
 package advice
 
 import (
@@ -21,8 +20,7 @@ var (
 	setting = regexp.MustCompile(`([A-Za-z0-9./-]+)=`)
 )
 
-// Unread returns the controller's annotations that the steps or the texts' commands would set on the Service, but that
-// its controller ignores.
+// Unread returns the annotations that the steps or the texts' commands would set on the Service, but that its controller ignores.
 func Unread(svc *corev1.Service, steps []remedy.Step, texts ...string) ([]string, error) {
 	keys := map[string]bool{}
 	for _, s := range steps {

@@ -1,8 +1,6 @@
-// Package alertmanager sends to the real Alertmanager what the sink of that kind has sent, as shared/ticket has recorded it, and looks at
-// what fires.
-//
-// It is a Go module of its own: Alertmanager would raise versions that the programs depend on. Its module lacks the pages of its
-// console, without which it is not built: the test builds a copy with empty ones.
+// Package alertmanager sends what the sink of that kind has sent, as recorded by shared/ticket, to the real Alertmanager. It is a
+// Go module of its own: Alertmanager would raise versions that the programs depend on. That module lacks the pages of its
+// console, so the test builds a copy with empty ones.
 package alertmanager
 
 import (
@@ -22,7 +20,6 @@ import (
 	"time"
 )
 
-// An alert is one as the API takes and gives it.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -30,7 +27,6 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// A post is what the sink has sent at a moment.
 type post struct {
 	Step   string
 	At     time.Time
@@ -50,7 +46,6 @@ func run(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// start builds and starts an Alertmanager that tells the hook of each change at once, and returns its address.
 func start(t *testing.T, hook string) string {
 	source := filepath.Join(t.TempDir(), "source")
 	if err := os.CopyFS(source, os.DirFS(run(t, ".", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/alertmanager"))); err != nil {
@@ -100,7 +95,6 @@ func start(t *testing.T, hook string) string {
 	return "http://" + address
 }
 
-// until asks for what is still wrong, until nothing is.
 func until(t *testing.T, wrong func() string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

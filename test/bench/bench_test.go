@@ -1,13 +1,12 @@
-// Package bench measures lbremedy's promises in one run on real parts: kube-apiserver and etcd, a JetStream that syncs
-// each message to disk, the shipped programs, and the simulated cloud and controller.
+// Package bench measures lbremedy's promises in one run on real parts: kube-apiserver and etcd, a JetStream that syncs each
+// message to disk, the shipped programs, and the simulated cloud and controller.
 //
 //	make bench
 //	go test -run '^$' -bench 'Figures/latency' ./test/bench
 //
-// Each benchmark runs once and reports its figures with their goals; the last output is a table of all. Missing a goal
-// is not a failure, because machines differ. Figures that depend on the machine are compared, alternating in the same
-// run, with the plainest program for the same purpose. The comment of each method of rig describes its benchmark; begin
-// with BenchmarkFigures.
+// Each benchmark runs once and reports its figures with their goals. Missing a goal is not a failure, because machines differ.
+// Figures that depend on the machine are compared, alternating in the same run, with the plainest program for the same purpose.
+// Begin with BenchmarkFigures; the methods of rig describe their benchmarks.
 package bench
 
 import (
@@ -57,7 +56,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkFigures measures all figures and prints their table.
 func BenchmarkFigures(b *testing.B) {
 	r := &rig{dir: b.TempDir(), top: b, built: map[string]bool{}}
 	load := loadAverage()
@@ -128,19 +126,16 @@ func (r *rig) report(b *testing.B, what, unit string, got, goal float64, bound i
 	}
 }
 
-// atMost reports a figure with a maximum as its goal.
 func (r *rig) atMost(b *testing.B, what, unit string, got, goal float64) {
 	b.Helper()
 	r.report(b, what, unit, got, goal, -1)
 }
 
-// atLeast reports a figure with a minimum as its goal.
 func (r *rig) atLeast(b *testing.B, what, unit string, got, goal float64) {
 	b.Helper()
 	r.report(b, what, unit, got, goal, 1)
 }
 
-// note reports a figure for comparison.
 func (r *rig) note(b *testing.B, what, unit string, got float64) {
 	b.Helper()
 	r.report(b, what, unit, got, 0, 0)
@@ -171,7 +166,6 @@ func (r *rig) print() {
 	}
 }
 
-// number formats a figure with three significant digits, or as an integer if it is large.
 func number(f float64) string {
 	switch {
 	case f >= 100 || f == float64(int(f)):
@@ -182,8 +176,7 @@ func number(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// cluster returns the run's API server for exclusive use. If the run has none, it starts one that syncs to disk, like
-// the run's.
+// cluster returns the run's API server for exclusive use, or starts one that also syncs to disk.
 func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	b.Helper()
 	r.clusterOnce.Do(func() {
@@ -204,7 +197,6 @@ func (r *rig) cluster(b *testing.B) *cluster.Cluster {
 	return r.shared
 }
 
-// client returns a cheap client for creating many objects.
 func (r *rig) client(b *testing.B) *kubernetes.Client {
 	b.Helper()
 	config := rest.CopyConfig(r.cluster(b).Config)
@@ -225,8 +217,7 @@ func (r *rig) namespace(b *testing.B, name string) string {
 	return ns.Name
 }
 
-// program returns the path of a program built as for a release. folder is relative to the root, such as
-// events/cmd/exporter.
+// program returns the path of a program built as for a release. folder is relative to the root, such as events/cmd/exporter.
 func (r *rig) program(b *testing.B, folder string) string {
 	b.Helper()
 	r.build(b, folder)
@@ -255,7 +246,6 @@ func (r *rig) build(b *testing.B, folders ...string) {
 	}
 }
 
-// functions returns the folders of the function programs.
 func (r *rig) functions(b *testing.B) []string {
 	b.Helper()
 	found, err := filepath.Glob("../../functions/*/cmd/*")
@@ -281,7 +271,6 @@ type nats struct {
 	process    *process // nil: part of "lbremedy up"
 }
 
-// jetstream returns a separate connection.
 func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	b.Helper()
 	nc, err := natsgo.Connect(n.url, natsgo.Token(n.token))
@@ -294,7 +283,6 @@ func (n *nats) jetstream(b *testing.B) (js jetstream.JetStream, end func()) {
 	return js, nc.Close
 }
 
-// startNATS starts a server with all streams that syncs each message to disk.
 func (r *rig) startNATS(b *testing.B) *nats {
 	b.Helper()
 	n := &nats{token: rand.Text()}
@@ -311,7 +299,6 @@ func (r *rig) startNATS(b *testing.B) *nats {
 	return n
 }
 
-// nats returns the shared server of the exporter's benchmarks.
 func (r *rig) nats(b *testing.B) *nats {
 	b.Helper()
 	r.natsOnce.Do(func() { r.bus = r.startNATS(b) })
@@ -331,7 +318,6 @@ func (n *nats) connect(b *testing.B) *stream.Stream {
 	return s
 }
 
-// sightings are the times at which things were first seen, by name.
 type sightings struct {
 	mu   sync.Mutex
 	at   map[string]time.Time
@@ -342,10 +328,8 @@ func newSightings() *sightings {
 	return &sightings{at: map[string]time.Time{}, news: make(chan struct{})}
 }
 
-// see records that a thing is seen now.
 func (s *sightings) see(name string) { s.seeAt(name, time.Now()) }
 
-// seeAt records that a thing was seen at a time.
 func (s *sightings) seeAt(name string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,7 +341,6 @@ func (s *sightings) seeAt(name string, at time.Time) {
 	s.news = make(chan struct{})
 }
 
-// forget removes things, which can be seen again.
 func (s *sightings) forget(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,7 +349,6 @@ func (s *sightings) forget(names ...string) {
 	}
 }
 
-// wait waits until all of them have been seen, and returns the times in the same order.
 func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []time.Time {
 	b.Helper()
 	timeout := time.After(limit)
@@ -390,7 +372,6 @@ func (s *sightings) wait(b *testing.B, limit time.Duration, names ...string) []t
 	return at
 }
 
-// await calls ok every few milliseconds until it returns nil.
 func await(b *testing.B, limit time.Duration, ok func() error) {
 	b.Helper()
 	end := time.Now().Add(limit)
@@ -408,7 +389,6 @@ func await(b *testing.B, limit time.Duration, ok func() error) {
 	}
 }
 
-// alike calls do for 0 to n-1 in several goroutines. The first error ends it.
 func alike(goroutines, n int, do func(int) error) error {
 	next := make(chan int)
 	errs := make(chan error, goroutines)
@@ -454,7 +434,6 @@ func quantile[T cmp.Ordered](values []T, part float64) T {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// loadAverage returns the load average of the last minute, or "unknown".
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -31,9 +31,8 @@ var standing = []struct{ class, message string }{
 	{"vswitch-ip-exhausted", saysFull},
 }
 
-// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of a fast
-// clock, at one failure a day. One failure in five minutes leaves the same: TestStaysBroken of shared/engine has 8,640
-// of them.
+// broken measures what 1,000 Services that stay broken in three ways leave in the streams after 30 days of a fast clock, at one
+// failure a day. One failure in five minutes leaves the same: TestStaysBroken of shared/engine has 8,640 of them.
 func (r *rig) broken(b *testing.B) {
 	const services, days, goal = 1000, 30, 200
 	st := r.startNATS(b).connect(b)
@@ -78,7 +77,6 @@ func (r *rig) broken(b *testing.B) {
 		b.Fatal(err)
 	}
 
-	// The Services whose failure of the day was answered.
 	var mu sync.Mutex
 	answered := map[string]string{} // by UID: the event
 	others := map[string]int{}      // other results of runs
@@ -146,7 +144,6 @@ func (r *rig) broken(b *testing.B) {
 	r.atMost(b, "after 30 days", "MB", float64(last)/mb, goal)
 }
 
-// fail stores a failure of a Service, like an exporter, and returns its ID.
 func fail(ctx context.Context, st *stream.Stream, svc *corev1.Service, class, message string, n int, at time.Time) (string, error) {
 	e, err := event.NewFailed(event.Failure{
 		Cluster: clusterID, Class: class, Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: message,

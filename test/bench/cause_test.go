@@ -22,8 +22,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// cause measures the time until each of 1,000 Services has its outcome when one cause of the account hits all of them,
-// and compares it with 100. LBREMEDY_BENCH_SCALE sets another number, as "make bench SCALE=10000" does.
+// cause measures the time until each of 1,000 Services (or LBREMEDY_BENCH_SCALE, as in "make bench SCALE=10000") has its outcome
+// when one cause of the account hits all of them, and compares it with 100.
 func (r *rig) cause(b *testing.B) {
 	services := scaled(b, 1000)
 	few := r.hit(b, services/10)
@@ -33,8 +33,6 @@ func (r *rig) cause(b *testing.B) {
 	r.atMost(b, "one of all, relative to one of a tenth", "", many.Seconds()/float64(services)/(few.Seconds()/float64(services/10)), 1.25)
 }
 
-// hit makes n Services fail at once because of the controller's lost access key, and returns the time until each had
-// its outcome.
 func (r *rig) hit(b *testing.B, n int) time.Duration {
 	const class, message = "credentials", "Error syncing load balancer []: Message: Specified access key is not found."
 	st := r.startNATS(b).connect(b)

@@ -20,16 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// clusterID is the cluster ID of the exporter's benchmarks.
 const clusterID = "c-bench"
 
-// testbedID is the cluster ID of the benchmarks with Services that are fixed.
 const testbedID = testbed.ClusterID
 
-// saysFull is the controller's message about a full vSwitch.
 const saysFull = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// failure returns an Event like the controller's recorder.
 func failure(namespace, service, uid string) *corev1.Event {
 	now := metav1.Now().Rfc3339Copy()
 	return &corev1.Event{
@@ -41,7 +37,6 @@ func failure(namespace, service, uid string) *corev1.Event {
 	}
 }
 
-// A disk has the shared parts of the benchmarks from exporter to disk.
 type disk struct {
 	*rig
 	client    *kubernetes.Client
@@ -75,14 +70,12 @@ func (r *rig) disk(b *testing.B) *disk {
 	return d
 }
 
-// services returns UIDs of n new Services. They get no load balancers, and the exporter reads each at its first
-// failure.
+// services returns UIDs of n new Services. They get no load balancers, and the exporter reads each at its first failure.
 func (d *disk) services(b *testing.B, n int) []string {
 	b.Helper()
 	return d.make(b, n, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone})
 }
 
-// loadBalancers creates n LoadBalancer Services that the exporter knows, and returns their UIDs.
 func (d *disk) loadBalancers(b *testing.B, n int) []string {
 	b.Helper()
 	return d.make(b, n, corev1.ServiceSpec{
@@ -118,7 +111,6 @@ func (d *disk) create(ctx context.Context, uid string) error {
 	return err
 }
 
-// run starts the exporter or the bare program, and returns when it works.
 func (d *disk) run(b *testing.B, exporter bool) *process {
 	b.Helper()
 	var p *process
@@ -150,10 +142,9 @@ func (r *rig) exporter(b *testing.B) *process {
 	})
 }
 
-// latency measures the time from the API server's answer to the creation of an Event until a reader of FAILED has the
-// message, which JetStream delivers after syncing it: including the way to the reader, excluding the creation. The
-// exporter program and NATS are separate processes, and Events come at 50 a second. The bare program watches the same
-// selection and publishes each Event in order.
+// latency measures the time from the API server's answer to the creation of an Event until a reader of FAILED has the message,
+// which JetStream delivers after syncing it. The exporter program and NATS are separate processes, and Events come at 50 a
+// second. The bare program watches the same selection and publishes each Event in order.
 func (r *rig) latency(b *testing.B) {
 	const rounds, n, pause = 4, 250, 20 * time.Millisecond
 	d := r.disk(b)
@@ -176,8 +167,8 @@ func (r *rig) latency(b *testing.B) {
 	}
 }
 
-// stored measures the exporter's processor time for publishing stored failures when it starts without saved progress:
-// 5,000, or LBREMEDY_BENCH_FAILURES, a hundred in each namespace, until FAILED has all of them.
+// stored measures the exporter's processor time for publishing stored failures when it starts without saved progress: 5,000, or
+// LBREMEDY_BENCH_FAILURES, a hundred in each namespace, until FAILED has all of them.
 func (r *rig) stored(b *testing.B) {
 	n := 5000
 	if text := os.Getenv("LBREMEDY_BENCH_FAILURES"); text != "" {
@@ -210,7 +201,6 @@ func (r *rig) stored(b *testing.B) {
 	p.end()
 }
 
-// steady creates Events at a steady rate and returns each one's time to disk.
 func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration {
 	b.Helper()
 	ids, answered, errs := d.services(b, n), make([]time.Time, n), make([]error, n)
@@ -237,9 +227,8 @@ func (d *disk) steady(b *testing.B, n int, pause time.Duration) []time.Duration 
 	return took
 }
 
-// burst measures 3,000 Events created by 16 clients at once, from the first request until a reader of FAILED has the
-// last message: the rate, and each one's time. Each is about an existing LoadBalancer Service of its own. Ratios are of
-// median rounds.
+// burst measures 3,000 Events created by 16 clients at once, from the first request until a reader of FAILED has the last
+// message: the rate, and each one's time. Each is about an existing LoadBalancer Service of its own. Ratios are of median rounds.
 func (r *rig) burst(b *testing.B) {
 	const rounds, n, clients = 5, 3000, 16
 	d := r.disk(b)

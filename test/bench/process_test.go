@@ -24,10 +24,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// roleVariable makes the test binary one of the parts that are not programs of their own.
 const roleVariable = "LBREMEDY_BENCH_ROLE"
 
-// play is the main function of a part.
 func play(role string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -55,8 +53,7 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// watchServices is common to the bare programs: it watches new Events of Services, and prints a line when it will miss
-// none.
+// watchServices watches new Events of Services, and prints a line when it will miss none.
 func watchServices(ctx context.Context, see func(*kube.Cluster, kube.Event) error) error {
 	config, err := kube.Load(os.Getenv("LBREMEDY_KUBECONFIG"), "")
 	if err != nil {
@@ -99,13 +96,11 @@ func publishMain(ctx context.Context) error {
 	})
 }
 
-// The Event reason that the bare program answers, and the annotation that it writes.
 const (
 	bareReason     = "BareFailure"
 	bareAnnotation = "example.com/written"
 )
 
-// writeMain reads the Service of each such Event, and writes an annotation.
 func writeMain(ctx context.Context) error {
 	return watchServices(ctx, func(c *kube.Cluster, e kube.Event) error {
 		if e.Reason != bareReason {
@@ -121,8 +116,7 @@ func writeMain(ctx context.Context) error {
 	})
 }
 
-// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the
-// benchmark is killed.
+// guardMain runs the program in its arguments and prints its process ID. The program ends with the guard, even if the benchmark is killed.
 func guardMain(ctx context.Context) error {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	for _, v := range os.Environ() {
@@ -153,7 +147,6 @@ func guardMain(ctx context.Context) error {
 	}
 }
 
-// A process is a part of the benchmark.
 type process struct {
 	out *bufio.Reader
 	pid int    // of the role, or of the guarded program
@@ -161,7 +154,6 @@ type process struct {
 	end func() // ends it and waits
 }
 
-// begin starts a role of this binary until the benchmark ends.
 func begin(b *testing.B, file string, env ...string) *process {
 	b.Helper()
 	return start(b, exec.Command(file), env)
@@ -220,12 +212,10 @@ func (p *process) line() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// failed adds the end of the log to an error.
 func (p *process) failed(err error) error {
 	return fmt.Errorf("%w: it said %q", err, p.said())
 }
 
-// said returns the last lines of standard error.
 func (p *process) said() string {
 	said, err := os.ReadFile(p.log)
 	if err != nil {
@@ -234,7 +224,6 @@ func (p *process) said() string {
 	return strings.TrimSpace(string(said[max(0, len(said)-4000):]))
 }
 
-// memory returns a value of the process's status in megabytes, such as VmRSS.
 func (p *process) memory(b *testing.B, line string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
@@ -259,8 +248,7 @@ func (p *process) cpu(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatalf("read the time of the process: %v", err)
 	}
-	// The name, which may contain anything, is followed by the state and numbers; the 12th and 13th are user and system
-	// time in ticks, 100 a second on Linux.
+	// After the name, which may contain anything, the 12th and 13th field are user and system time in ticks, 100 a second on Linux.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	total := 0
 	for _, f := range fields[11:13] {

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stored returns the number of others' Events stored before the exporter starts.
 func stored(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_EVENTS")
@@ -35,8 +34,7 @@ func stored(b *testing.B) int {
 	return n
 }
 
-// memory measures the exporter program's memory with 100,000 stored Events of Pods (or LBREMEDY_BENCH_EVENTS) and 1,000
-// more a second.
+// memory measures the exporter's memory with 100,000 stored Events of Pods (or LBREMEDY_BENCH_EVENTS) and 1,000 more a second.
 func (r *rig) memory(b *testing.B) {
 	const clients, perSecond, lasts = 16, 1000, 15 * time.Second
 	d := r.disk(b)
@@ -135,7 +133,6 @@ func (r *rig) size(b *testing.B) {
 	r.atMost(b, "zipped", "MB", zipped, 8)
 }
 
-// pack returns a file's size in a ZIP archive.
 func pack(file string) (int64, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -207,7 +204,6 @@ func (r *rig) idle(b *testing.B) {
 	r.note(b, "function of it the program's file", "MB", function.memory(b, "RssFile"))
 }
 
-// ready starts a program, returns the time until it was ready, and ends it.
 func ready(b *testing.B, file string, env []string) time.Duration {
 	b.Helper()
 	port := shell.Port(b)

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// remote is write, one Service after the other, with a function in a separate process: each fix takes two signed HTTP
-// calls before the write and one after it.
+// remote is write with a function in a separate process, one Service at a time: two signed HTTP calls before each write, one after.
 func (r *rig) remote(b *testing.B) {
 	const class, warm, single = "vswitch-ip-exhausted", 10, 200
 	key, err := hand.NewKey()
@@ -42,8 +41,7 @@ func (r *rig) remote(b *testing.B) {
 	r.note(b, "100 at once", "ms", ms(s.burst(b, warm+single, 100)))
 }
 
-// singles makes Services fail one by one, each after the previous case has ended. It returns each one's time from the
-// answer to the creation of its Event to its write.
+// singles makes Services fail one after the other, and returns each one's time from the answer to the creation of its Event to its write.
 func (s *street) singles(b *testing.B, warm, n int) []time.Duration {
 	b.Helper()
 	var took []time.Duration
@@ -56,7 +54,6 @@ func (s *street) singles(b *testing.B, warm, n int) []time.Duration {
 	return took[warm:]
 }
 
-// single makes one Service fail and ends its case.
 func (s *street) single(b *testing.B, i int) time.Duration {
 	b.Helper()
 	must := func(err error) {

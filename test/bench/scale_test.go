@@ -29,7 +29,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// scaled returns the number of Services: usual, or LBREMEDY_BENCH_SCALE.
 func scaled(b *testing.B, usual int) int {
 	b.Helper()
 	text := os.Getenv("LBREMEDY_BENCH_SCALE")
@@ -43,10 +42,8 @@ func scaled(b *testing.B, usual int) int {
 	return n
 }
 
-// owing is the class of these failures.
 const owing = "arrearage"
 
-// accountOf returns the ledger's account of these failures.
 func accountOf(l ledger.Ledger) ledger.Account {
 	for _, a := range l.Classes {
 		if a.Class == owing {
@@ -59,10 +56,9 @@ func accountOf(l ledger.Ledger) ledger.Account {
 // room is a part's memory limit: that of the chart's Pod.
 const room = 256 << 20
 
-// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200
-// nodes and 500 load balancers: first "lbremedy up", which is everything in one process, then exporter, worker,
-// notifier and ledger separately with the same failures. A part has the collector's memory limit that the chart sets,
-// and may take no more than the Pod's.
+// scale measures memory, CPU and the number of tickets when the account's debt hits all Services of a cluster with 200 nodes and
+// 500 load balancers: first "lbremedy up" (everything in one process), then exporter, worker, notifier and ledger separately with
+// the same failures. A part has the collector's memory limit that the chart sets, and may take no more than the Pod's.
 func (r *rig) scale(b *testing.B) {
 	n := scaled(b, 1000)
 	account := sim.New(b, debtors(500))
@@ -70,7 +66,6 @@ func (r *rig) scale(b *testing.B) {
 	services := r.debtors(b, n, 200)
 	told := newSink(b)
 
-	// All in one process, with its own NATS.
 	state, address := b.TempDir(), "127.0.0.1:"+shell.Port(b)
 	alone := append(env, told.env, "XDG_CONFIG_HOME="+state, "LBREMEDY_NATS=", "LBREMEDY_NATS_TOKEN=", "GOMEMLIMIT=200MiB")
 	all := guarded(b, r.program(b, "functions/cmd/lbremedy"), alone,
@@ -100,7 +95,6 @@ func (r *rig) scale(b *testing.B) {
 	r.taken(b, "up", all)
 	all.end()
 
-	// Separate processes on a shared NATS.
 	told = newSink(b)
 	shared := r.startNATS(b)
 	env = append(env, told.env, "LBREMEDY_NATS="+shared.url, "LBREMEDY_NATS_TOKEN="+shared.token, "XDG_CONFIG_HOME="+state)
@@ -119,7 +113,6 @@ func (r *rig) scale(b *testing.B) {
 		r.taken(b, name, p)
 	}
 
-	// The ledger of all of them.
 	status := exec.Command(r.program(b, "functions/cmd/lbremedy"), "status", "-o", "json")
 	status.Env = append(append(os.Environ(), env...), "GOMEMLIMIT=200MiB")
 	began = time.Now()
@@ -156,7 +149,6 @@ func (r *rig) taken(b *testing.B, name string, p *process) {
 	r.note(b, name+", CPU", "s", p.cpu(b).Seconds())
 }
 
-// debtors returns the account of a cluster with this many load balancers, which is in debt.
 func debtors(balancers int) *sim.World {
 	w := &sim.World{
 		Cluster: sim.Cluster{ID: clusterID, VPC: "vpc-1", VSwitches: []string{"vsw-1"}},
@@ -169,7 +161,6 @@ func debtors(balancers int) *sim.World {
 	return w
 }
 
-// environ returns the variables of a program with a simulated account.
 func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	b.Helper()
 	key := account.Admin()
@@ -180,8 +171,7 @@ func (r *rig) environ(b *testing.B, account *sim.Cloud) []string {
 	}
 }
 
-// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits the
-// rate of a namespace.
+// debtors creates nodes and n Services without load balancers, fifty in each namespace, because the exporter limits its rate.
 func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	b.Helper()
 	client := r.client(b).CoreV1()
@@ -215,7 +205,6 @@ func (r *rig) debtors(b *testing.B, n, nodes int) []*corev1.Service {
 	return made
 }
 
-// owe creates the Event of a Service's failure by the account's debt.
 func (r *rig) owe(ctx context.Context, svc *corev1.Service) error {
 	e := failure(svc.Namespace, svc.Name, string(svc.UID))
 	e.Message = "Error syncing load balancer []: Message: The account is arrearage."
@@ -231,7 +220,6 @@ func uidsOf(services []*corev1.Service) []string {
 	return ids
 }
 
-// outcomes records the Services with a question, by UID.
 func (r *rig) outcomes(b *testing.B, n *nats) *sightings {
 	b.Helper()
 	seen, st := newSightings(), n.connect(b)

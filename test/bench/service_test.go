@@ -32,7 +32,6 @@ type up struct {
 	end     func()
 }
 
-// up returns the shared program of the benchmarks of Services.
 func (r *rig) up(b *testing.B) *up {
 	b.Helper()
 	r.upOnce.Do(func() { r.running = r.startUp(b, func(*testbed.Testbed) {}) })
@@ -42,7 +41,6 @@ func (r *rig) up(b *testing.B) *up {
 	return r.running
 }
 
-// startUp calls before with the testbed, and then starts the program with these arguments.
 func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...string) *up {
 	b.Helper()
 	tb, err := testbed.Start(b.Context(), testbed.Options{Cluster: r.cluster(b), Namespace: "heal", Room: 4000})
@@ -72,7 +70,6 @@ func (r *rig) startUp(b *testing.B, before func(*testbed.Testbed), args ...strin
 	return &up{nats: &nats{url: at.URL, token: at.Token}, testbed: tb, end: func() { p.end(); closeTestbed() }}
 }
 
-// asked returns nil if the address reports health.
 func (p *process) asked(url string) error {
 	answer, err := http.Get(url)
 	if err != nil {
@@ -85,8 +82,8 @@ func (p *process) asked(url string) error {
 	return nil
 }
 
-// services watches the Services of a namespace, or all, from now until the benchmark ends. The API server closes the
-// watch of a slow reader, as this process is while a thousand Services change: it resumes where it ended.
+// services watches Services from now until the benchmark ends. The API server closes the watch of a slow reader, as this process
+// is while a thousand Services change: it resumes where it ended.
 func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)) {
 	b.Helper()
 	client := r.client(b).CoreV1().Services(namespace)
@@ -111,8 +108,7 @@ func (r *rig) services(b *testing.B, namespace string, see func(*corev1.Service)
 	}()
 }
 
-// A street is Services without load balancers and what happens to them. They are in several namespaces, because the
-// exporter limits the rate of a namespace.
+// A street is Services without load balancers, in several namespaces because the exporter limits the rate of a namespace.
 type street struct {
 	*rig
 	testbed    *testbed.Testbed
@@ -125,7 +121,6 @@ type street struct {
 	stored     map[string]*sightings
 }
 
-// way are the stations between an Event and the write in the streams.
 var way = []string{"exported", string(event.Intent), string(event.Step)}
 
 func (r *rig) street(b *testing.B, u *up, n int) *street {
@@ -168,7 +163,6 @@ func (r *rig) street(b *testing.B, u *up, n int) *street {
 	return s
 }
 
-// follow records the times of messages in the stream, and the results of cases.
 func (s *street) follow(b *testing.B, st *stream.Stream) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -202,7 +196,6 @@ func (s *street) follow(b *testing.B, st *stream.Stream) {
 
 func (s *street) uid(i int) string { return string(s.services[i].UID) }
 
-// fail creates the Event of a Service's failed sync.
 func (s *street) fail(ctx context.Context, i int, reason string) error {
 	in := s.services[i].Namespace
 	e := failure(in, s.services[i].Name, s.uid(i))
@@ -215,7 +208,6 @@ func (s *street) fail(ctx context.Context, i int, reason string) error {
 	return err
 }
 
-// sync sets the marks of a sync on a Service, like the controller.
 func (s *street) sync(ctx context.Context, i int) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]string{ccm.HashLabel: s.uid(i)}},
@@ -229,8 +221,7 @@ func (s *street) sync(ctx context.Context, i int) error {
 	return err
 }
 
-// room adds a vSwitch with more room than all others. Previously moved Services then have their claims elsewhere, as if
-// ten minutes had passed.
+// room adds the roomiest vSwitch. Previously moved Services then have their claims elsewhere, as if ten minutes had passed.
 func (s *street) room(i int) {
 	s.testbed.Cloud.Edit(func(st *sim.State) {
 		id := fmt.Sprintf("vsw-i-room-%d", i)
@@ -241,11 +232,10 @@ func (s *street) room(i int) {
 	})
 }
 
-// write measures the time from the API server's answer to the creation of an Event until a watch of Services shows the
-// write of "lbremedy up", which is exporter, JetStream and worker in one process. No controller runs; the benchmark
-// sets the marks of a sync, which ends each case before the next begins. The bare program reads the Event's Service and
-// writes an annotation. A burst of 100 Services is measured until the last write. The region has load balancers of
-// others, because an empty list is not shared.
+// write measures the time from the API server's answer to the creation of an Event until a watch of Services shows the write of
+// "lbremedy up" (exporter, JetStream and worker in one process). No controller runs; the benchmark sets the marks of a sync,
+// which ends each case before the next begins. The bare program reads the Event's Service and writes an annotation. A burst of
+// 100 Services is measured until the last write. The region has load balancers of others, because an empty list is not shared.
 func (r *rig) write(b *testing.B) {
 	const warm, single, others = 10, 400, 50
 	u := r.up(b)
@@ -293,7 +283,6 @@ func (r *rig) write(b *testing.B) {
 	r.note(b, "1,000 at once bare", "ms", ms(s.bare(b, warm+single+100, 1000)))
 }
 
-// burst makes n Services fail at once and returns the time until the last write. It ends their cases.
 func (s *street) burst(b *testing.B, first, n int) time.Duration {
 	b.Helper()
 	s.room(first)
@@ -305,7 +294,6 @@ func (s *street) burst(b *testing.B, first, n int) time.Duration {
 	return took
 }
 
-// bare is burst for the bare program.
 func (s *street) bare(b *testing.B, first, n int) time.Duration {
 	b.Helper()
 	return s.atOnce(b, first, n, bareReason, s.touched)
@@ -338,7 +326,6 @@ func (s *street) ids(first, n int) []string {
 	return ids
 }
 
-// stages logs each stage's duration from the API server's answer to the write, for these Services.
 func (s *street) stages(b *testing.B, from, to int) {
 	b.Helper()
 	took := make([][]time.Duration, len(way))
@@ -355,8 +342,7 @@ func (s *street) stages(b *testing.B, from, to int) {
 	}
 }
 
-// heal measures the time with the controller and its real delays, from the first failure of Services in a full vSwitch
-// that a watch shows until one shows the Service synced.
+// heal measures the time with the controller's real delays, from the first failure in a full vSwitch until a watch shows the sync.
 func (r *rig) heal(b *testing.B) {
 	const n = 60
 	u := r.up(b)

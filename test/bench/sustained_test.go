@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// lasts returns the duration of a benchmark: usual, or that of a variable.
 func lasts(b *testing.B, variable string, usual time.Duration) time.Duration {
 	b.Helper()
 	text := os.Getenv(variable)
@@ -27,10 +26,9 @@ func lasts(b *testing.B, variable string, usual time.Duration) time.Duration {
 	return d
 }
 
-// sustained measures failures that 100 clusters publish into one NATS at 1,000 a second for 20 s (or
-// LBREMEDY_BENCH_SUSTAINED, such as 10m): whether each was delivered, and how late. Each cluster has its own
-// connection, publishes like an exporter, and has a worker's consumer for each class. Only the newest failure of a
-// Service has to be delivered.
+// sustained measures failures that 100 clusters publish into one NATS at 1,000 a second for 20 s (or LBREMEDY_BENCH_SUSTAINED,
+// such as 10m): whether each was delivered, and how late. Each cluster has its own connection, publishes like an exporter, and
+// has a worker's consumer for each class. Only the newest failure of a Service has to be delivered.
 func (r *rig) sustained(b *testing.B) {
 	const clusters, perSecond, services, hands = 100, 1000, 50, 4
 	length := lasts(b, "LBREMEDY_BENCH_SUSTAINED", 20*time.Second)

@@ -26,8 +26,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// worker measures how many events a second a worker in this process answers without acting: events of deleted Services,
-// and the same events again, which the journal answers. NATS is another process.
+// worker measures how many events a second a worker answers without acting: events of deleted Services, and the same events
+// again, which the journal answers. NATS is another process.
 func (r *rig) worker(b *testing.B) {
 	const n, goal = 3000, 1000
 	st := r.startNATS(b).connect(b)
@@ -56,7 +56,6 @@ func (r *rig) worker(b *testing.B) {
 	r.atLeast(b, "settled before", "events/s", n/answer(b, env, n, event.Gone).Seconds(), goal)
 }
 
-// publish stores one failure of each Service and returns the duration.
 func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -87,7 +86,6 @@ func publish(b *testing.B, st *stream.Stream, ids []string, suffix string) time.
 	return time.Since(began)
 }
 
-// answer runs a worker until it has answered n events with the result, and returns the duration.
 func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
@@ -116,7 +114,6 @@ func answer(b *testing.B, env *engine.Env, n int, want event.Result) time.Durati
 	return last.Sub(began)
 }
 
-// classify measures the time to classify a message of the corpus of package event.
 func (r *rig) classify(b *testing.B) {
 	const times = 50_000
 	var rows []event.Input
@@ -134,7 +131,6 @@ func (r *rig) classify(b *testing.B) {
 	r.note(b, "p99", "µs", float64(quantile(took, 0.99).Nanoseconds())/1000)
 }
 
-// observing returns a reader of a policy file without writes.
 func observing(b *testing.B) func(context.Context) (remedy.Policy, error) {
 	b.Helper()
 	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), new(cli.Program).ParsePolicy)

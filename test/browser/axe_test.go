@@ -19,8 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core finds problems for users with a screen reader or weak eyes. Its package is fetched once with npm, and
-// verified.
+// axe-core finds problems for users with a screen reader or weak eyes. Its package is fetched once with npm, and verified.
 const (
 	axeVersion = "4.14.1"
 	axeSum     = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
@@ -66,7 +65,6 @@ var axe = sync.OnceValues(func() (string, error) {
 	}
 })
 
-// accessible checks a tab's page with axe-core.
 func accessible(t testing.TB, tab context.Context, what string) {
 	t.Helper()
 	script, err := axe()

@@ -1,7 +1,5 @@
-// Package browser tests lbremedy's console in a headless Chromium, as a person uses it.
-//
-// It is a separate module, which keeps the browser's driver out of lbremedy's dependencies. The program test/console of
-// the main module runs the console and executes orders.
+// Package browser tests lbremedy's console in a headless Chromium, as a person uses it. It is a separate module, which keeps the browser's
+// driver out of lbremedy's dependencies. The program test/console of the main module runs the console and executes orders.
 package browser
 
 import (
@@ -24,7 +22,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// names are the names of Chromium in distributions.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
 // Find returns the path of Chromium, or an error if it is not installed.
@@ -47,8 +44,7 @@ type World struct {
 	end    func()
 }
 
-// Start starts a world: "" has the broken Services of the demonstration, "big" 5,000 working ones. It runs in the
-// repository, and ends with Close.
+// Start starts a world in the repository until Close: "" has the demonstration's broken Services, "big" 5,000 working ones.
 func Start(ctx context.Context, kind string) (*World, error) {
 	args := []string{"run", "./test/console"}
 	if kind != "" {

@@ -92,7 +92,6 @@ func (x *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// has waits until an element is visible.
 func (x *tab) has(what chromedp.CSS) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.Context, 30*time.Second)
@@ -111,7 +110,6 @@ func eval[T any](x *tab, expression string) T {
 	return v
 }
 
-// sees waits for a text on the page.
 func (x *tab) sees(text string) {
 	x.t.Helper()
 	if _, err := chromedp.Run(x.Context, chromedp.Poll[bool](fmt.Sprintf("document.body.innerText.includes(%q)", text))); err != nil {
@@ -135,7 +133,6 @@ func (x *tab) until(text string, do func(text string)) float64 {
 	return eval[float64](x, "window.seen") - float64(began.UnixMicro())/1000
 }
 
-// quiet checks that the page had no errors and made no requests to others.
 func (x *tab) quiet(w *World) {
 	x.t.Helper()
 	x.mu.Lock()
@@ -169,7 +166,6 @@ func order(t testing.TB, w *World, what string) string {
 
 func css(s string) chromedp.CSS { return chromedp.CSS(s) }
 
-// TestConsole checks the pages of the demonstration's world.
 func TestConsole(t *testing.T) {
 	b, w := look(t, "")
 
@@ -254,7 +250,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// Questions come before all numbers, of which zeros are muted. The head of a case has the facts for a decision.
+	// Questions come before all numbers, and zeros are muted. The head of a case has the facts for a decision.
 	t.Run("first", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/")), Live())
@@ -340,8 +336,7 @@ func TestConsole(t *testing.T) {
 		x.quiet(w)
 	})
 
-	// The doctor's findings are grouped by Service, the worst first, with their open case and a fix's changes as a
-	// diff.
+	// The doctor's findings are grouped by Service, the worst first, with their open case and a fix's changes as a diff.
 	t.Run("doctor", func(t *testing.T) {
 		x := open(t, b, day)
 		x.do(chromedp.Navigate(w.At("/doctor")), Live(), chromedp.WaitVisible(css("#findings")))
@@ -534,7 +529,6 @@ func TestConsole(t *testing.T) {
 		}
 		x.again("plans that are approved")
 
-		// A single case, on its page.
 		answer := func(service, verdict string, comes ...string) {
 			x.do(chromedp.Navigate(w.At("/cases?result=needs-approval&q="+service)), Live(), chromedp.Click(css(".rows a")))
 			x.has("#ask")
@@ -624,9 +618,8 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// BenchmarkBig measures each page with 5,000 Services with a case each: the maximum time to the first byte and until it
-// is shown, the time until each of 20 new records appears, and the console's memory. Building the cluster takes
-// minutes.
+// BenchmarkBig measures each page with 5,000 Services with a case each: the maximum time to the first byte and until it is shown,
+// the time until each of 20 new records appears, and the console's memory. Building the cluster takes minutes.
 func BenchmarkBig(b *testing.B) {
 	chromium, w := look(b, "big")
 	x := open(b, chromium, day)

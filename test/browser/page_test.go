@@ -17,12 +17,10 @@ func (x *tab) check(what string) {
 	accessible(x.t, x, x.seen(what))
 }
 
-// seen describes the look for errors.
 func (x *tab) seen(what string) string {
 	return fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
 }
 
-// legible is check without axe-core.
 func (x *tab) legible(what string) {
 	x.t.Helper()
 	what = fmt.Sprintf("%s at %d, dark %t, in %q", what, x.look.Width, x.look.Dark, x.look.Language)
@@ -40,7 +38,6 @@ func (x *tab) legible(what string) {
 	}
 }
 
-// again checks a tab's page, and the same URL in Chinese.
 func (x *tab) again(what string) {
 	x.t.Helper()
 	was, here := x.look, chromedp.Navigate(eval[string](x, "location.href"))
@@ -58,13 +55,11 @@ func (x *tab) again(what string) {
 	x.do(here)
 }
 
-// open opens all collapsed parts of the page.
 func (x *tab) open() {
 	x.t.Helper()
 	eval[bool](x, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
 }
 
-// cut finds elements whose text is cut off or overflows.
 const cut = `[...document.querySelectorAll("body *")].filter(e => {
 	const s = getComputedStyle(e);
 	return e.clientWidth > 1 && s.textOverflow !== "ellipsis" && (!/auto|scroll/.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1 ||
@@ -78,9 +73,9 @@ const broken = `[...document.querySelectorAll("button")].filter(b => [...b.child
 	return new Set([...r.getClientRects()].map(c => Math.round(c.top))).size > 1;
 })).map(b => b.outerHTML.slice(0, 200))`
 
-// foreign finds text in a wrong language. Data is exempt: IDs and names are not sentences, code and texts of others are
-// marked in the page, and commands end where Chinese continues. Single words of our own are not exempt. Chinese
-// characters and full-width punctuation need no space between them.
+// foreign finds text in a wrong language. Exempt are IDs and names, code and texts of others, which the page marks, and the end
+// of a command where Chinese continues, but not single words of our own. Chinese characters and full-width punctuation need no
+// space between them.
 const foreign = `(() => {
 	const found = [], han = /\p{Script=Han}/u;
 	const commands = /\b(kubectl|aliyun|lbremedy (approve|breaker|console|doctor|lb|plan|reject|run|show|undo))\b[\x20-\x7e]*/g;

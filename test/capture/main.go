@@ -1,10 +1,7 @@
-// Capture records a night of lbremedy within minutes, for the pictures on the pages. It starts a real kube-apiserver,
-// the simulated cloud and controller, and "lbremedy up" in fix mode, breaks Services one by one, reads the metrics
-// every second, and finally runs commands. "make capture" runs it; test/promql/draw draws the dashboard from its
-// samples.
-//
-// Its argument is the folder for two files: metrics.txt, timestamped samples in Prometheus' text format, and
-// terminal.txt, a terminal session.
+// Capture records a night of lbremedy within minutes, for the pictures on the pages ("make capture"). It starts a real
+// kube-apiserver, the simulated cloud and controller, and "lbremedy up" in fix mode, breaks Services one by one, reads the
+// metrics every second, and finally runs commands. Its argument is the folder for two files: metrics.txt, timestamped samples in
+// Prometheus' text format, which test/promql/draw draws, and terminal.txt, a terminal session.
 package main
 
 import (
@@ -57,13 +54,11 @@ func main() {
 	}
 }
 
-// run breaks the Services and writes the files.
 func run(ctx context.Context, program, folder string) error {
 	program, err := filepath.Abs(program)
 	if err != nil {
 		return err
 	}
-	// The testbed with the most Services.
 	all := testbed.Of((&host.Host{Remedies: functions.All}).Classes()...)
 	fixtures := slices.MaxFunc(testbed.ByConfig(all), func(a, b []testbed.Fixture) int { return len(a) - len(b) })
 	tb, err := testbed.Start(ctx, testbed.Options{Config: fixtures[0].Config, RAMDelay: time.Second})
@@ -149,13 +144,11 @@ func inject(ctx context.Context, tb *testbed.Testbed, fixtures []testbed.Fixture
 	return pause(after)
 }
 
-// samples are the metrics read so far.
 type samples struct {
 	url  string
 	text bytes.Buffer
 }
 
-// wait waits until the metrics can be read.
 func (s *samples) wait(ctx context.Context) error {
 	for range 100 {
 		if err := s.read(ctx); err == nil {
@@ -185,7 +178,6 @@ func (s *samples) follow(ctx context.Context) {
 	}
 }
 
-// read adds the current metrics, without those of the process itself.
 func (s *samples) read(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
@@ -209,7 +201,6 @@ func (s *samples) read(ctx context.Context) error {
 	return lines.Err()
 }
 
-// talk runs the commands of a person in the morning.
 func talk(command func(...string) *exec.Cmd, namespace string) ([]byte, error) {
 	var out bytes.Buffer
 	ask := func(args ...string) error {

@@ -1,15 +1,14 @@
-// Package chat simulates chat platforms on the wire: their published calls and connections, and other behaviour of real
-// ones. They request a new connection, cut one, check whether it lives, deliver a click twice, and pass on anything
-// that a client sends. They reject a call that differs from the published form with their own errors.
+// Package chat simulates chat platforms on the wire: their published calls and connections, and how real ones behave. They request a new
+// connection, cut one, check whether it lives, deliver a click twice, and pass on anything that a client sends. They reject a call that
+// differs from the published form with their own errors.
 //
 // Sources: for DingTalk https://open.dingtalk.com/document/orgapp/stream,
 // https://open.dingtalk.com/document/orgapp/create-and-deliver-cards,
 // https://open.dingtalk.com/document/orgapp/interactive-card-update-interface and, for the frames,
 // https://github.com/open-dingtalk/dingtalk-stream-sdk-go v0.9.1 with its card callback. For Feishu
-// https://open.feishu.cn/document/server-docs/im-v1/message/create,
-// https://open.feishu.cn/document/server-docs/im-v1/message-card/patch,
-// https://open.feishu.cn/document/feishu-cards/card-callback-communication and, for the frames,
-// https://github.com/larksuite/oapi-sdk-go (ws).
+// https://open.feishu.cn/document/server-docs/im-v1/message/create, https://open.feishu.cn/document/server-docs/im-v1/message-card/patch,
+// https://open.feishu.cn/document/feishu-cards/card-callback-communication and, for the frames, https://github.com/larksuite/oapi-sdk-go
+// (ws).
 package chat
 
 import (
@@ -26,25 +25,16 @@ import (
 
 // A Group is a group chat with an app, on any platform.
 type Group interface {
-	// URL returns the platform's URL.
 	URL() string
-	// Connected waits until the app has opened another connection.
 	Connected()
-	// Disconnect makes the platform close the connection, and waits for another one.
 	Disconnect()
-	// Cut breaks all connections.
 	Cut()
 	// On returns a user's click on a button of the current message, counted from 0.
 	On(message int, user, button string) Click
-	// Click delivers a click, and shows the app's answer.
 	Click(Click)
-	// Count returns the number of messages in the group.
 	Count() int
-	// Said returns a message's text about clicks.
 	Said(message int) string
-	// Say adds a line to the transcript.
 	Say(format string, args ...any)
-	// Transcript returns what the group has seen and done.
 	Transcript() string
 }
 
@@ -70,7 +60,6 @@ type platform struct {
 	transcript
 }
 
-// A fault replaces the answer of a call.
 type fault struct {
 	path   string
 	status int
@@ -101,7 +90,6 @@ func (p *platform) serve(t testing.TB, calls http.Handler, cut func()) {
 	})
 }
 
-// URL returns the URL of the API.
 func (p *platform) URL() string { return p.server.URL }
 
 // Fail makes the next call of a path end with this status and body.
@@ -118,7 +106,6 @@ func (p *platform) Expire() {
 	clear(p.tokens)
 }
 
-// Connected waits until the app has opened another connection.
 func (p *platform) Connected() {
 	p.Helper()
 	p.await(p.opened, "connect")
@@ -133,7 +120,6 @@ func (p *platform) await(c chan struct{}, what string) {
 	}
 }
 
-// number returns the ID of a delivery.
 func (p *platform) number() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,14 +132,12 @@ type transcript struct {
 	log  strings.Builder
 }
 
-// Say adds a line to the transcript.
 func (t *transcript) Say(format string, args ...any) {
 	t.text.Lock()
 	defer t.text.Unlock()
 	fmt.Fprintf(&t.log, format+"\n", args...)
 }
 
-// Transcript returns what the group has seen and done.
 func (t *transcript) Transcript() string {
 	t.text.Lock()
 	defer t.text.Unlock()

@@ -67,7 +67,6 @@ func (d *DingTalk) Cards() []DingCard {
 	return all
 }
 
-// show adds a card to the transcript as its template shows it.
 func (d *DingTalk) show(doing string, n int) {
 	p := d.cards[n].Params
 	var said, buttons []string
@@ -82,13 +81,11 @@ func (d *DingTalk) show(doing string, n int) {
 	d.shown(n, doing, p["title"], p["text"], said, buttons)
 }
 
-// refuse answers with a DingTalk error.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message, "requestid": "r1"})
 }
 
-// read decodes a call's body and rejects unknown fields.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	b := json.NewDecoder(r.Body)
 	b.DisallowUnknownFields()
@@ -116,7 +113,6 @@ func (d *DingTalk) login(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"accessToken": token, "expireIn": 7200})
 }
 
-// may reports whether a call has a valid token.
 func (d *DingTalk) may(w http.ResponseWriter, r *http.Request) bool {
 	if d.tokens[r.Header.Get("x-acs-dingtalk-access-token")] {
 		return true
@@ -208,7 +204,6 @@ func (d *DingTalk) change(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "result": true})
 }
 
-// put sets variables of a card and keeps the others.
 func (d *DingTalk) put(n int, params map[string]string) {
 	now := maps.Clone(d.cards[n].Params)
 	maps.Copy(now, params)
@@ -261,7 +256,6 @@ func (d *DingTalk) connect(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// frame sends a frame on the newest connection and returns the answer.
 func (d *DingTalk) frame(kind, topic, id, data string) DingAck {
 	d.Helper()
 	d.mu.Lock()

@@ -18,8 +18,7 @@ import (
 type Feishu struct {
 	platform
 	App, Secret, Group string
-	// Parts is the number of frames of a click.
-	Parts int
+	Parts              int
 
 	cards []*FeishuMessage
 	conns []*feishuConn
@@ -61,7 +60,6 @@ type FeishuText struct {
 	Content string `json:"content"`
 }
 
-// A feishuAck is the app's answer to an event.
 type feishuAck struct {
 	Code    int
 	Headers map[string]string
@@ -101,7 +99,6 @@ func (f *Feishu) Messages() []FeishuMessage {
 // Count returns the number of messages in the group.
 func (f *Feishu) Count() int { return len(f.Messages()) }
 
-// parts returns the visible parts of a card.
 func (c FeishuCard) parts() (text string, said, buttons []string, value string) {
 	for _, e := range c.Elements {
 		switch {
@@ -158,7 +155,6 @@ func (f *Feishu) login(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"code": 0, "msg": "ok", "tenant_access_token": token, "expire": 7200})
 }
 
-// may reports whether a call has a valid token.
 func (f *Feishu) may(w http.ResponseWriter, r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if ok && f.tokens[token] {
@@ -263,7 +259,6 @@ func (f *Feishu) endpoint(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// A feishuFrame has the used fields of a Feishu frame.
 type feishuFrame struct {
 	service, method uint64
 	headers         map[string]string

@@ -1,5 +1,5 @@
-// Package classes runs the scenarios of all classes in one program, as make test does, because linking one for each
-// class takes minutes. "go test ./functions/busy" runs those of one class.
+// Package classes runs the scenarios of all classes in one program, because linking one for each class takes minutes. "go test
+// ./functions/busy" runs those of one class.
 package classes
 
 import (
@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/scenario"
 )
 
-// Test runs the scenarios of each class whose only test is generated; make test runs the other classes' tests in their
-// folders.
+// Test runs the scenarios of classes whose only test is generated; the other classes' tests run in their folders.
 func Test(t *testing.T) {
 	for _, r := range functions.All {
 		dir := filepath.Join("../../functions", strings.ReplaceAll(r.Class, "-", ""))

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// As returns a config of a user who may do only what the rules allow, in all namespaces, by the API server's own RBAC.
-// Rules of earlier calls are removed; concurrent tests need different users.
+// As returns a config of a user who may do only what the rules allow, in all namespaces, by the API server's own RBAC. Rules of
+// earlier calls are removed; concurrent tests need different users.
 func (c *Cluster) As(t testing.TB, user string, rules []rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	config, err := c.Impersonate(t.Context(), user, rules)
@@ -29,8 +29,7 @@ func (c *Cluster) As(t testing.TB, user string, rules []rbacv1.PolicyRule) *rest
 	return config
 }
 
-// Impersonate is As for programs. The rules are in force when it returns. A user with a ServiceAccount's name is bound
-// as one.
+// Impersonate is As for programs. The rules are in force when it returns. A user with a ServiceAccount's name is bound as one.
 func (c *Cluster) Impersonate(ctx context.Context, user string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
 	mark, err := marker(rules)
 	if err != nil {
@@ -73,8 +72,7 @@ func (c *Cluster) Impersonate(ctx context.Context, user string, rules []rbacv1.P
 	return config, nil
 }
 
-// marker returns a rule that names the hash of its role's other rules. The authorizer sees a role a moment after it was
-// written, by a watch. Once it sees the marker, it also sees the other rules, and no earlier ones.
+// marker returns a rule that names the hash of its role's other rules. An authorizer that sees it also sees those, despite the watch's lag.
 func marker(rules []rbacv1.PolicyRule) (rbacv1.PolicyRule, error) {
 	data, err := json.Marshal(rules)
 	if err != nil {
@@ -89,7 +87,6 @@ func marker(rules []rbacv1.PolicyRule) (rbacv1.PolicyRule, error) {
 	}, nil
 }
 
-// inForce waits until the authorizer allows the user what the rule says.
 func (c *Cluster) inForce(ctx context.Context, user string, mark rbacv1.PolicyRule) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

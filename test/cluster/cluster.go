@@ -1,12 +1,10 @@
-// Package cluster provides a real Kubernetes API for tests and demonstrations: the kube-apiserver of test/sandbox, used
-// as an admin or as a user with declared rights. Begin with [Join] and [Alone].
+// Package cluster provides a real Kubernetes API for tests and demonstrations: the kube-apiserver of test/sandbox, used as an
+// admin or as a user with declared rights. Begin with [Join] and [Alone].
 //
-// Tests of a process share servers, and so do all tests of a run under "sandbox run -- go test ./...", where
-// LBREMEDY_SANDBOX lists their kubeconfigs. Shared tests use the first server, each in its own namespace; a test that
-// needs a whole cluster calls Alone, which returns the last free server, or waits for one across processes.
-//
-// Objects remain in a test's namespace until a test takes the cluster exclusively: cleaning up after each test would be
-// slower, and the objects of a failed test can be inspected.
+// Tests of a process share servers, and so do all tests of a run under "sandbox run -- go test ./...", where LBREMEDY_SANDBOX
+// lists their kubeconfigs. Shared tests use the first server, each in its own namespace; a test that needs a whole cluster calls
+// Alone, which returns the last free server, or waits for one across processes. A test's objects remain until a test takes the
+// cluster exclusively: cleaning up after each test would be slower, and the objects of a failed test can be inspected.
 package cluster
 
 import (
@@ -66,8 +64,7 @@ type Options struct {
 	Log      io.Writer     // progress of a first build, and start-up errors; nil: standard error
 }
 
-// Join returns the cluster that the tests of this run share: the first in LBREMEDY_SANDBOX, or one that is started for
-// this process and ends with it.
+// Join returns the cluster that the tests of this run share: the first in LBREMEDY_SANDBOX, or one that starts and ends with this process.
 func Join(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -77,8 +74,8 @@ func Join(t testing.TB) *Cluster {
 	return all[0]
 }
 
-// Alone returns a clean cluster of LBREMEDY_SANDBOX for exclusive use until the test ends. It waits while all are in
-// use. A test must call it before other functions of this package.
+// Alone returns a clean cluster of LBREMEDY_SANDBOX for exclusive use until the test ends. It waits while all are in use. A test
+// must call it before other functions of this package.
 func Alone(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -90,8 +87,8 @@ func Alone(t testing.TB) *Cluster {
 	return c
 }
 
-// free takes a cluster for the test and returns it, waiting while all are in use; a single cluster is returned untaken.
-// It avoids the first one, because many tests share it. Waiting tests are served in order.
+// free takes a cluster, waiting while all are in use; a single cluster is returned untaken. It avoids the first one, because many
+// tests share it. Waiting tests are served in order.
 func free(t testing.TB, all []*Cluster) *Cluster {
 	t.Helper()
 	if len(all) == 1 {
@@ -109,8 +106,8 @@ func free(t testing.TB, all []*Cluster) *Cluster {
 	}
 }
 
-// Another returns a second clean cluster for exclusive use, for a test that has the first by Alone: another free one of
-// LBREMEDY_SANDBOX, or a new one. It never waits for other tests, which could be waiting for the first.
+// Another returns a second clean cluster for exclusive use, after Alone: another free one of LBREMEDY_SANDBOX, or a new one. It
+// never waits for other tests, which could be waiting for the first.
 func (c *Cluster) Another(t testing.TB) *Cluster {
 	t.Helper()
 	all, err := joined()
@@ -151,8 +148,7 @@ var joined = sync.OnceValues(func() ([]*Cluster, error) {
 	return []*Cluster{c}, err
 })
 
-// Start starts a server for a program in the repository. The returned function stops it and waits. The server also ends
-// with ctx and with the process.
+// Start starts a server for a program in the repository, until ctx or the process ends. The returned function stops it and waits.
 func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	bin, err := buildSandbox(ctx)
 	if err != nil {
@@ -215,8 +211,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, func(), error) {
 	return c, stop, nil
 }
 
-// buildSandbox builds the program of test/sandbox, a separate module, into the user's cache directory and returns its
-// path.
+// buildSandbox builds the program of test/sandbox, a separate module, in the user's cache directory and returns its path.
 func buildSandbox(ctx context.Context) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -262,8 +257,7 @@ func Root() (string, error) {
 	}
 }
 
-// connect returns the cluster of a sandbox's kubeconfig. It rejects other kubeconfigs, because Exclusive wipes the
-// cluster.
+// connect rejects kubeconfigs that are not a sandbox's, because Exclusive wipes the cluster.
 func connect(kubeconfig string) (*Cluster, error) {
 	file, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -302,9 +296,9 @@ func (c *Cluster) connect() (err error) {
 	return nil
 }
 
-// Dir returns the folder of a server that is to be broken. For each process (etcd, kube-apiserver and kube-apiserver-2)
-// it has the process ID (.pid) and the log, for API servers also the audit log (audit-NAME.log). data has etcd's files.
-// Ended processes are restarted unless a file named hold exists.
+// Dir returns the folder of a server that is to be broken. It has the process ID (.pid) and the log of etcd, kube-apiserver and
+// kube-apiserver-2, for API servers also the audit log (audit-NAME.log). data has etcd's files. Ended processes are restarted
+// unless a file named hold exists.
 func (c *Cluster) Dir() string { return filepath.Dir(c.Kubeconfig) }
 
 // At returns the cluster through another address, such as a proxy's.
@@ -327,8 +321,7 @@ func (c *Cluster) Client() *kubernetes.Client { return c.client }
 // Dynamic returns an admin's client for objects of any kind.
 func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 
-// Namespace creates a uniquely named namespace and returns its name. Until the test ends, no other test can take the
-// cluster exclusively.
+// Namespace creates a uniquely named namespace and returns its name. Until the test ends, no other test can take the cluster exclusively.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	c.hold(t, false)

@@ -119,7 +119,6 @@ func isOwn(name string) bool {
 	return false
 }
 
-// TestExclusiveWaits checks that exclusive use excludes all other tests.
 func TestExclusiveWaits(t *testing.T) {
 	c := last(t)
 	order := make(chan string, 10)
@@ -148,7 +147,6 @@ func TestExclusiveWaits(t *testing.T) {
 	}
 }
 
-// TestAlone checks that a cluster is used exclusively and is free again afterwards.
 func TestAlone(t *testing.T) {
 	var c *Cluster
 	t.Run("has it", func(t *testing.T) {
@@ -167,7 +165,6 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestAloneWaitsForAny checks that a waiting test gets the first cluster that becomes free.
 func TestAloneWaitsForAny(t *testing.T) {
 	for name, frees := range map[string]int{"the second": 1, "the third": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +233,6 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestStart checks that a program's own server starts, ends, and leaves nothing.
 func TestStart(t *testing.T) {
 	c, stop, err := Start(t.Context(), Options{EventTTL: 2 * time.Hour, NoFsync: true})
 	if err != nil {

@@ -10,11 +10,9 @@ import (
 	"testing"
 )
 
-// Compact compacts etcd: a watch or a list page from any earlier resourceVersion ends with 410 Gone, as after five
-// quiet minutes in production. This affects Events, which the API server does not cache; other resources are still
-// served from its watch cache.
-//
-// The test must have exclusive use of the cluster, because other tests' watches end, too.
+// Compact compacts etcd: a watch or a list page from any earlier resourceVersion ends with 410 Gone, as after five quiet minutes
+// in production. This affects Events, which the API server does not cache; other resources are still served from its watch cache.
+// It also ends other tests' watches, so the test must use the cluster exclusively.
 func (c *Cluster) Compact(t testing.TB) {
 	t.Helper()
 	c.mu.Lock()
@@ -30,8 +28,7 @@ func (c *Cluster) Compact(t testing.TB) {
 
 // Forget is Compact for a program with its own cluster.
 func (c *Cluster) Forget(ctx context.Context) error {
-	// A watch from the newest resourceVersion starts at the next revision, which has to be compacted, too: two writes
-	// follow it.
+	// A watch from the newest resourceVersion starts at the next revision, which has to be compacted, too: two writes follow it.
 	if err := c.count(ctx, 2); err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
@@ -54,8 +51,8 @@ func (c *Cluster) Revision(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(revision, 10, 64)
 }
 
-// Bump advances an etcd that was restored from a copy beyond a revision and compacts it, like etcdutl's "snapshot
-// restore --bump-revision --mark-compacted". Watchers then list again, rather than wait for their revision to recur.
+// Bump advances an etcd that was restored from a copy beyond a revision and compacts it, like etcdutl's "snapshot restore
+// --bump-revision --mark-compacted". Watchers then list again, rather than wait for their revision to recur.
 func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
 	for {
 		now, err := c.Revision(ctx)
@@ -71,7 +68,6 @@ func (c *Cluster) Bump(ctx context.Context, beyond uint64) error {
 	}
 }
 
-// count makes this many meaningless writes to etcd.
 func (c *Cluster) count(ctx context.Context, writes uint64) error {
 	for range writes {
 		if _, err := c.etcd(ctx, "put", map[string]any{"key": []byte("lbremedy/compact"), "value": []byte{}}); err != nil {
@@ -81,7 +77,6 @@ func (c *Cluster) count(ctx context.Context, writes uint64) error {
 	return nil
 }
 
-// etcd calls etcd's key-value service in JSON and returns the answer's revision.
 func (c *Cluster) etcd(ctx context.Context, call string, in map[string]any) (revision string, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {

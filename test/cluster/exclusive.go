@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Exclusive gives the test exclusive use of the cluster until it ends, and cleans it: no Service, Event, Node or other
-// object of load balancers is left. It waits for current users. Call it before Namespace.
+// Exclusive gives the test exclusive use of the cluster until it ends, and wipes it: no Service, Event, Node or other object of
+// load balancers is left. It waits for current users. Call it before Namespace.
 func (c *Cluster) Exclusive(t testing.TB) {
 	t.Helper()
 	c.hold(t, true)
@@ -25,7 +25,6 @@ func (c *Cluster) Exclusive(t testing.TB) {
 	}
 }
 
-// take takes the cluster exclusively if it is unused, and reports whether it did.
 func (c *Cluster) take(t testing.TB) bool {
 	t.Helper()
 	gate, err := tryFlock(t, c.Kubeconfig+".gate")
@@ -41,7 +40,6 @@ func (c *Cluster) take(t testing.TB) bool {
 	return true
 }
 
-// own records until the test ends how it uses the cluster.
 func (c *Cluster) own(t testing.TB, alone bool, release func()) {
 	c.mu.Lock()
 	c.holds[t.Name()] = alone
@@ -76,9 +74,8 @@ func (c *Cluster) hold(t testing.TB, alone bool) {
 	c.own(t, alone, release)
 }
 
-// share takes this process's shared lock, which is released after the last of its tests. A lock for each test could
-// deadlock: a test that holds one could wait for a parallel slot for its subtests while tests that wait for the lock
-// occupy all slots.
+// share takes this process's shared lock until its last test ends. A lock for each test could deadlock: a test that holds one
+// could wait for a parallel slot for its subtests while tests that wait for the lock occupy all slots.
 func (c *Cluster) share(t testing.TB) (release func()) {
 	t.Helper()
 	c.sharing.Lock()
@@ -96,8 +93,7 @@ func (c *Cluster) share(t testing.TB) (release func()) {
 	}
 }
 
-// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock
-// occupied forever.
+// lock waits for the cluster's lock. A waiting test closes the gate; otherwise sharing tests could keep the lock occupied forever.
 func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	t.Helper()
 	gate := flock(t, c.Kubeconfig+".gate", how)
@@ -106,7 +102,6 @@ func (c *Cluster) lock(t testing.TB, how int) (unlock func()) {
 	return func() { lock.Close() }
 }
 
-// held returns how the test, or a parent of it, holds the cluster.
 func (c *Cluster) held(test string) (alone, has bool) {
 	for {
 		if alone, has = c.holds[test]; has {
@@ -136,7 +131,6 @@ func flock(t testing.TB, file string, how int) *os.File {
 	}
 }
 
-// tryFlock locks a file exclusively, or returns an error if another process holds it.
 func tryFlock(t testing.TB, file string) (*os.File, error) {
 	t.Helper()
 	f := openLock(t, file)
@@ -156,7 +150,6 @@ func openLock(t testing.TB, file string) *os.File {
 	return f
 }
 
-// wiped are the resources that wipe deletes in all namespaces.
 var wiped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"},
 	{Version: "v1", Resource: "pods"},
@@ -175,18 +168,15 @@ var wiped = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "events"}, // last: deleting the others may create some
 }
 
-// own are objects that the API server creates, and recreates, itself.
 var own = map[types.NamespacedName]bool{
 	{Namespace: "default", Name: "kubernetes"}:                                               true,
 	{Namespace: "kube-system", Name: "extension-apiserver-authentication"}:                   true,
 	{Namespace: "kube-system", Name: "kube-apiserver-legacy-service-account-token-tracking"}: true,
 }
 
-// proof is the admission policy of Approvals, and its binding. Other policies remain, because the tests that created
-// them may not check again.
+// proof is the admission policy of Approvals, and its binding. Other policies remain: their tests may not check again.
 const proof = "lbremedy-approvals"
 
-// wipe deletes all objects of wiped resources at once, ignoring finalizers.
 func (c *Cluster) wipe(ctx context.Context) error {
 	registration := c.client.AdmissionregistrationV1()
 	for _, remove := range []func(context.Context, string, metav1.DeleteOptions) error{
@@ -204,8 +194,7 @@ func (c *Cluster) wipe(ctx context.Context) error {
 	return nil
 }
 
-// wipeAll deletes the objects of a resource: one by one where necessary, otherwise by namespace, because benchmarks
-// leave many.
+// wipeAll deletes the objects of a resource: one by one where necessary, otherwise by namespace, because benchmarks leave many.
 func (c *Cluster) wipeAll(ctx context.Context, gvr schema.GroupVersionResource) error {
 	left, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 	if err != nil {

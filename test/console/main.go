@@ -1,11 +1,9 @@
-// Console starts a world for the tests and pictures of lbremedy's console, and the console in it. Kubernetes API and
-// JetStream are real, cloud and controller simulated. "go run ./test/console" breaks some Services of the
-// demonstration, with a worker; "go run ./test/console big" has 5,000 working Services with a case each. Its first
-// output line is the console's address.
+// Console starts a world for the tests and pictures of lbremedy's console, and the console in it. Kubernetes API and JetStream
+// are real, cloud and controller simulated. "go run ./test/console" breaks some Services of the demonstration, with a worker; "go
+// run ./test/console big" has 5,000 working Services with a case each. Its first output line is the console's address. Each input
+// line is an order, answered by a line: "done", a result, or an error. It ends with its input:
 //
-// Each input line is an order, answered by a line: "done", a result, or an error. It ends with its input:
-//
-//	say TEXT     a case of the Service shop/said asks, with the text in all foreign fields
+//	say TEXT     a case of the Service shop/said asks, with the text in all fields of others
 //	settle TIME  the case of shop/said is fixed, with TIME in its finding
 //	away, back   NATS stops; NATS is back with its data
 //	work         "lbremedy up" starts to handle failures and answers
@@ -52,7 +50,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// rules is a policy that fixes at low risk, and asks about the rest.
 const rules = "mode: fix\nrisk: low\nbudgets: {share: 100%, least: 100}\nrules:\n- {namespaces: [\"pay-*\"], mode: observe}\n"
 
 func main() {
@@ -66,7 +63,6 @@ func main() {
 	}
 }
 
-// A world is the console's data.
 type world struct {
 	tb     *testbed.Testbed
 	dir    string
@@ -133,7 +129,6 @@ func run(ctx context.Context, big bool) error {
 	return w.show(ctx)
 }
 
-// fail breaks Services and waits until they are fixed or asked about.
 func (w *world) fail(ctx context.Context, h *host.Host) error {
 	fixtures := []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"), testbed.FullVSwitch(testbed.FullVSwitchI).As("checkout"), testbed.LostTag().As("web"),
@@ -182,7 +177,6 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 	})
 }
 
-// fill writes a case of each Service to the journal, of all kinds of outcomes in turn.
 func (w *world) fill(ctx context.Context, n int) error {
 	kinds := operator.Lately()
 	for i := range n {
@@ -196,7 +190,6 @@ func (w *world) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// call returns calls of the program by an operator.
 func (w *world) call() operator.Call {
 	environ := map[string]string{"HOME": w.dir}
 	for _, v := range w.tb.Environ(w.server.URL(), w.token) {
@@ -206,7 +199,6 @@ func (w *world) call() operator.Call {
 	return operator.Call{Env: environ}
 }
 
-// show runs the console and executes orders.
 func (w *world) show(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.wait.Wait()
@@ -227,7 +219,6 @@ func (w *world) show(ctx context.Context) error {
 	return orders.Err()
 }
 
-// console runs a console in a separate process until ctx ends, and returns its address.
 func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -255,7 +246,6 @@ func (w *world) console(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// memory returns the first console's maximum resident memory, in MiB.
 func (w *world) memory() (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process))
 	if err != nil {
@@ -300,7 +290,6 @@ func (w *world) obey(ctx context.Context, order string) (answer string, err erro
 	return "", fmt.Errorf("there is no order %q", order)
 }
 
-// account creates a ServiceAccount that may look and answer, and returns a token.
 func (w *world) account(ctx context.Context, name string) (string, error) {
 	accounts := w.tb.Cluster.Client().CoreV1().ServiceAccounts(w.tb.Namespace)
 	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -319,7 +308,6 @@ func (w *world) account(ctx context.Context, name string) (string, error) {
 	return token.Status.Token, nil
 }
 
-// back restarts NATS.
 func (w *world) back(ctx context.Context) error {
 	server, err := embedded.Start(embedded.Options{Dir: filepath.Join(w.dir, "nats"), Port: w.port, Token: w.token})
 	if err != nil {
@@ -333,7 +321,6 @@ func (w *world) back(ctx context.Context) error {
 	return err
 }
 
-// said returns the record of shop/said.
 func (w *world) said() event.Record {
 	if w.began.IsZero() {
 		w.began = time.Now()

@@ -1,5 +1,4 @@
-// Package corpus reads the messages for testing the classifier: each class's folder has its own, and shared/event those
-// that are not about a failed sync.
+// Package corpus reads the classifier's test messages: those of each class's folder, and shared/event's, which are not about failed syncs.
 package corpus
 
 import (
@@ -12,9 +11,8 @@ import (
 	"testing"
 )
 
-// A Row is a message of an Event with its class. With Since it is a text of the controller, read in the source of these
-// releases (github.com/kubernetes/cloud-provider-alibaba-cloud). The prefix before the error itself may be that of a
-// later release.
+// A Row is a message of an Event with its class. With Since it is a text of the controller, read in the source of these releases
+// (github.com/kubernetes/cloud-provider-alibaba-cloud). The prefix before the error itself may be that of a later release.
 type Row struct {
 	Want      string `json:"want"` // a class, "unclassified" or "ignored"
 	Reason    string `json:"reason"`
@@ -77,7 +75,6 @@ func All() ([]Row, error) {
 	return all, err
 }
 
-// read returns the rows of a file.
 func read(name string) ([]Row, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -97,7 +94,6 @@ func read(name string) ([]Row, error) {
 	return rows, lines.Err()
 }
 
-// root returns the folder of go.mod at or above the working directory.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/corpus"
 )
 
-// releases are the releases whose source was read, with the minimum number of their texts in the corpus: known texts
-// are never removed. v2.11.2 is the first tagged release of v2.11.
+// releases are the releases whose source was read, with the minimum number of their texts: known texts are never removed. v2.11.2
+// is the first tagged release of v2.11.
 var releases = []struct {
 	version string
 	texts   int
@@ -20,7 +20,6 @@ var releases = []struct {
 	{"v2.8.0", 197}, {"v2.9.1", 305}, {"v2.10.0", 317}, {"v2.11.2", 328}, {"v2.12.4", 365}, {"v2.13.0", 380}, {"v2.14.0", 393},
 }
 
-// version returns the release that a row names.
 func version(t *testing.T, text string) ccm.Version {
 	t.Helper()
 	v, ok := ccm.ParseVersion(text)
@@ -30,7 +29,7 @@ func version(t *testing.T, text string) ccm.Version {
 	return v
 }
 
-// TestVerdicts checks that each text of the controller has a class, or a reason why it has none.
+// TestVerdicts checks that each text of the controller has a class, or a reason why not.
 func TestVerdicts(t *testing.T) {
 	for _, r := range corpus.Rows(t) {
 		switch {
@@ -45,7 +44,6 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestReleases counts the texts of each release. With -v it prints the table.
 func TestReleases(t *testing.T) {
 	table := []string{fmt.Sprintf("%-11s %6s %6s %9s %8s %8s %8s", "release", "texts", "new", "of class", "no class", "dry run", "ignored")}
 	for _, release := range releases {

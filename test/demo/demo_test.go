@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestPolicy compares the policy file with its comments.
 func TestPolicy(t *testing.T) {
 	v, err := policyfile.Parse(policyText, (&host.Host{Remedies: functions.All}).Classes())
 	if err != nil {
@@ -84,8 +83,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestBecomesQuestion checks that a Service that waits as expected counts as such, even if it becomes a question while
-// others have not ended. One that should wait but asks at once is wrong.
+// TestBecomesQuestion: a Service that waits as expected counts as such, even if it becomes a question while others have not
+// ended. One that should wait but asks at once is wrong.
 func TestBecomesQuestion(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -111,7 +110,6 @@ func TestBecomesQuestion(t *testing.T) {
 	}
 }
 
-// TestMarkdown checks the rows of classes that fixed, asked and waited, and that a class without Services gets no row.
 func TestMarkdown(t *testing.T) {
 	plan := func(risk string, steps ...string) event.Record {
 		rec := event.Record{Plan: event.Plan{Risk: risk}}

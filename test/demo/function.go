@@ -21,14 +21,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// apart is the class that a separate process handles as a function. This program is that function if functionVariable
-// names the class.
+// apart is the class that a separate process handles as a function. This program is that function if functionVariable names the class.
 const (
 	apart            = "tag-missing"
 	functionVariable = "LBREMEDY_DEMO_FUNCTION"
 )
 
-// serveFunction serves the class in functionVariable, and reports whether it is set.
 func serveFunction() bool {
 	i := slices.IndexFunc(functions.All, func(r *remedy.Remedy) bool { return r.Class == os.Getenv(functionVariable) })
 	if i < 0 {
@@ -38,7 +36,6 @@ func serveFunction() bool {
 	return true
 }
 
-// function starts the function of the class apart, which the engine then calls; end stops it.
 func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.Env, dir string) (end func(), err error) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -93,7 +90,6 @@ func function(ctx context.Context, s *screen, tb *testbed.Testbed, env *engine.E
 	return end, nil
 }
 
-// free returns an unused port.
 func free() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +99,6 @@ func free() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// ready waits until a URL answers 200.
 func ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

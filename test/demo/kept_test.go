@@ -36,7 +36,6 @@ func TestKept(t *testing.T) {
 	go func() { ended <- show(ctx, newScreen(out), g, &total{}, func() {}, true) }()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	// until waits for a match in a text, and returns it.
 	until := func(what string, text func() string, pattern string) string {
 		t.Helper()
 		for {

@@ -1,11 +1,10 @@
-// Demo breaks LoadBalancer Services on a real kube-apiserver and shows how lbremedy repairs them. Kubernetes API and
-// JetStream are real; cloud and controller are those of test/sim. Exporter, worker and classes are those of production,
-// with only their declared rights.
+// Demo breaks LoadBalancer Services on a real kube-apiserver and shows how lbremedy repairs them. JetStream is real, too; cloud
+// and controller are those of test/sim. Exporter, worker and classes are those of production, with only their declared rights.
 //
-// CLASSES=a,b shows all failures of these classes, CLASSES=all those of every class, on as many testbeds as they need.
-// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. TABLE=1 finally prints
-// a Markdown row for each class. KEEP=1 leaves the last testbed running until Ctrl-C and prints how to inspect it. The
-// exit code is 0 only if every Service ended as expected, 2 for a mistake in CLASSES, 130 after Ctrl-C, else 1.
+// CLASSES=a,b shows all failures of these classes, CLASSES=all those of every class, on as many testbeds as they need. CCM_BIN
+// names a real controller that replaces the simulated one, and CCM_VERSION its release. TABLE=1 finally prints a Markdown row for
+// each class. KEEP=1 leaves the last testbed running until Ctrl-C and prints how to inspect it. The exit code is 0 only if every
+// Service ended as expected, 2 for a mistake in CLASSES, 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -80,10 +79,8 @@ func main() {
 	os.Exit(code)
 }
 
-// set reports whether a variable enables something.
 func set(name string) bool { return os.Getenv(name) != "" && os.Getenv(name) != "0" }
 
-// A group is the fixtures shown on one testbed.
 type group struct {
 	config   testbed.Config
 	fixtures []testbed.Fixture
@@ -91,7 +88,6 @@ type group struct {
 	quiet    time.Duration    // zero: the default
 }
 
-// called returns the controller of a group, which findings name.
 func called(g group) string {
 	if bin, version := controller.Real(); bin != "" {
 		return fmt.Sprintf("%s, taken for CCM %s", bin, version)
@@ -103,8 +99,7 @@ func called(g group) string {
 	return fmt.Sprintf("simulated CCM %s (%s at first)", g.config.Upgrade, version)
 }
 
-// usual is the default group. The first three Services of a vSwitch find room in the requested zone, the others in the
-// other zone.
+// usual is the default group. The first three Services of a vSwitch find room in the requested zone, the others in the other zone.
 func usual() group {
 	return group{config: testbed.Config{Version: oldVersion, Upgrade: newVersion}, fixtures: []testbed.Fixture{
 		testbed.FullVSwitch(testbed.FullVSwitchH).As("cart"),
@@ -125,7 +120,6 @@ func usual() group {
 	}}
 }
 
-// choose returns the groups for comma-separated classes, or the usual one if empty.
 func choose(classes string) ([]group, error) {
 	if classes == "" {
 		return []group{usual()}, nil
@@ -149,7 +143,6 @@ func choose(classes string) ([]group, error) {
 	return groups, nil
 }
 
-// supported removes failures that the controller in use cannot have.
 func supported(groups []group) ([]group, error) {
 	for i := range groups {
 		groups[i].fixtures = slices.DeleteFunc(groups[i].fixtures, func(f testbed.Fixture) bool { return !f.Supported() })
@@ -162,7 +155,6 @@ func supported(groups []group) ([]group, error) {
 	return groups, nil
 }
 
-// run runs the demonstration.
 func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code int, err error) {
 	groups, err := choose(classes)
 	if err == nil {
@@ -197,8 +189,7 @@ func run(ctx context.Context, s *screen, classes string, rows, keep bool) (code 
 	return 0, nil
 }
 
-// show shows a group and adds its results to the sum. After the last group it calls last, and keep leaves the group
-// running.
+// show shows a group and adds its results to the sum. After the last group it calls last, and keep leaves the group running.
 func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep bool) error {
 	dir, err := os.MkdirTemp("", "lbremedy-demo-")
 	if err != nil {
@@ -297,7 +288,6 @@ func show(ctx context.Context, s *screen, g group, sum *total, last func(), keep
 	return nil
 }
 
-// console starts the console until ctx ends.
 func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token string) (address string, ended func() int, err error) {
 	environ := map[string]string{"HOME": dir}
 	for _, v := range tb.Environ(url, token) {
@@ -307,7 +297,6 @@ func console(ctx context.Context, dir string, tb *testbed.Testbed, url, token st
 	return operator.Call{Env: environ}.Console(ctx)
 }
 
-// lbremedy starts the exporter, the worker and a function; end stops them.
 func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, token string) (_ *host.Host, end func(), err error) {
 	st, err := stream.Connect(ctx, stream.Config{URL: url, Token: token, Name: "lbremedy demo", Grace: time.Second})
 	if err != nil {
@@ -372,7 +361,6 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	return h, func() { cancel(); wait.Wait(); st.Close(); endFunction() }, nil
 }
 
-// summary returns a short description of a policy.
 func summary(p remedy.Policy) string {
 	text := fmt.Sprintf("%s up to %s risk", p.Mode, p.Risk)
 	for _, r := range functions.All {
@@ -383,7 +371,6 @@ func summary(p remedy.Policy) string {
 	return text
 }
 
-// leftovers returns errors that are not about a single Service.
 func leftovers(ctx context.Context, tb *testbed.Testbed, st *stream.Stream, fixtures []testbed.Fixture) []string {
 	var wrong []string
 	denied := slices.ContainsFunc(fixtures, func(f testbed.Fixture) bool { return f.Class == "ram-permission" && f.Ends == event.Fixed })

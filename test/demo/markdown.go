@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// An outcome is the result of a Service, for the table of classes.
 type outcome struct {
 	class   string
 	result  event.Result
@@ -17,8 +16,7 @@ type outcome struct {
 	seconds float64      // from the first failure event to the result
 }
 
-// markdown returns a table with a row for each shown class, for a page such as README.md. Titles come from the classes,
-// fixes from the journal.
+// markdown returns a table for a page, a row for each shown class. Titles come from the classes, fixes from the journal.
 func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	var b strings.Builder
 	b.WriteString("| class | cause | what is done | risk | seconds to healed |\n|---|---|---|---|---|\n")
@@ -67,7 +65,6 @@ func markdown(classes []*remedy.Remedy, outcomes []outcome) string {
 	return b.String()
 }
 
-// plan returns the kinds of steps in an outcome's plan, and their description; empty without a plan.
 func plan(o outcome) (kinds, what string) {
 	if len(o.plan.Steps) == 0 {
 		return "", ""
@@ -87,7 +84,6 @@ func plan(o outcome) (kinds, what string) {
 	return kinds, what
 }
 
-// span returns the time until Services were repaired, and the results of the others.
 func span(took []float64, ends map[event.Result]bool) string {
 	var all []string
 	if len(took) > 0 {

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A progress is the Services' state as seen in the streams, like an operator's view.
 type progress struct {
 	screen  *screen
 	testbed *testbed.Testbed
@@ -24,7 +23,6 @@ type progress struct {
 	err      error
 }
 
-// A service is the state of one Service.
 type service struct {
 	testbed.Fixture
 	finding string
@@ -43,7 +41,6 @@ func newProgress(s *screen, tb *testbed.Testbed, fixtures []testbed.Fixture) *pr
 	return p
 }
 
-// of returns the state of a Service, or nil if the fixtures lack it.
 func (p *progress) of(svc event.Service) *service {
 	i := slices.IndexFunc(p.services, func(t *service) bool {
 		about := p.testbed.About(t.Fixture)
@@ -55,7 +52,6 @@ func (p *progress) of(svc event.Service) *service {
 	return p.services[i]
 }
 
-// failure handles a message of FAILED.
 func (p *progress) failure(m stream.Message) error {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
@@ -73,7 +69,6 @@ func (p *progress) failure(m stream.Message) error {
 	return nil
 }
 
-// record handles a message of CASES.
 func (p *progress) record(m stream.Message) error {
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -102,7 +97,6 @@ func (p *progress) record(m stream.Message) error {
 	return nil
 }
 
-// step handles an applied, or already applied, step.
 func (p *progress) step(t *service, s event.StepRecord) {
 	text := brief(s.Text.String())
 	if s.Target != "" {
@@ -118,7 +112,6 @@ func (p *progress) step(t *service, s event.StepRecord) {
 	p.say(t, step, text)
 }
 
-// settled handles the end of a run.
 func (p *progress) settled(t *service, r event.Record) {
 	switch {
 	case r.Error != "":
@@ -133,8 +126,7 @@ func (p *progress) settled(t *service, r event.Record) {
 	case !r.Result.Worked():
 		p.say(t, string(r.Status()), r.Finding.String()+spaced(r.Note.String()))
 	}
-	// Do not wait for failures that may pass by themselves, which takes a quarter of an hour. Some become questions
-	// after two minutes, before others have ended.
+	// Failures that may pass would take a quarter of an hour. Some become questions after two minutes, before others have ended.
 	if t.result == event.Waiting && r.Result == event.Asked {
 		return
 	}
@@ -150,7 +142,6 @@ func (p *progress) settled(t *service, r event.Record) {
 	}
 }
 
-// say prints a text once.
 func (p *progress) say(t *service, kind, text string) {
 	if key := kind + text; text != "" && !t.said[key] {
 		t.said[key] = true
@@ -158,7 +149,6 @@ func (p *progress) say(t *service, kind, text string) {
 	}
 }
 
-// broke records that the streams can no longer be read.
 func (p *progress) broke(err error) {
 	p.mu.Lock()
 	p.err = err
@@ -167,7 +157,6 @@ func (p *progress) broke(err error) {
 	p.testbed.Wake()
 }
 
-// ended reports whether everything has ended.
 func (p *progress) ended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +171,6 @@ func (p *progress) ended() bool {
 	})
 }
 
-// wrong returns how a Service differs from the expectation, or "".
 func (t *service) wrong(tb *testbed.Testbed) string {
 	healed := tb.Healed(t.Service)
 	switch {

@@ -21,8 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestRealController runs the demonstration with the controller in CCM_BIN: the stand-in, because no real one is
-// available here. It is a separate process with only a real one's inputs.
+// TestRealController runs the demonstration with a stand-in in CCM_BIN, a separate process with only a real controller's inputs.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	t.Setenv(controller.BinaryVariable, standin.Program(t))
@@ -56,7 +55,7 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// TestControllerFails checks that a controller that ends or hangs ends the demonstration with the end of its log.
+// TestControllerFails: a controller that ends or hangs ends the demonstration with the end of its log.
 func TestControllerFails(t *testing.T) {
 	c := cluster.Alone(t)
 	t.Setenv(controller.VersionVariable, standin.Version)
@@ -91,7 +90,6 @@ func TestControllerFails(t *testing.T) {
 	}
 }
 
-// TestCalled checks the name of the controller that breaks the Services, which findings also contain.
 func TestCalled(t *testing.T) {
 	for _, tt := range []struct{ bin, upgrade, want string }{
 		{"", "", "simulated CCM v2.11.2"},
@@ -106,7 +104,6 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestSupported checks that failures that a real controller cannot show are left out.
 func TestSupported(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "/ccm")
 	t.Setenv(controller.VersionVariable, "v2.14.0")

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Kinds of lines.
 const (
 	failed  = "failed"
 	finding = "finding"
@@ -31,7 +30,6 @@ const (
 	trouble = "error"
 )
 
-// colours are the ANSI colours of kinds.
 var colours = map[string]string{failed: "31", trouble: "31", step: "36", waits: "33", asks: "33", fixed: "32", synced: "33"}
 
 // A screen prints the demonstration: lines of the terminal's width, in colour if supported, or plain text.
@@ -76,12 +74,10 @@ func (s *screen) section(format string, args ...any) {
 	s.say("\n" + s.paint("1", fmt.Sprintf(format, args...)) + "\n")
 }
 
-// fact prints a property of the demonstration.
 func (s *screen) fact(name, format string, args ...any) {
 	s.say(fmt.Sprintf("  %-11s %s", name, cut(fmt.Sprintf(format, args...), s.width-14)))
 }
 
-// fit sets the width of the names' column to the longest.
 func (s *screen) fit(fixtures []testbed.Fixture) {
 	for _, f := range fixtures {
 		s.column = max(s.column, len(f.Service))
@@ -92,14 +88,12 @@ func (s *screen) story(f testbed.Fixture) {
 	s.say(fmt.Sprintf("  %-*s %s", s.column, f.Service, cut(f.Story, s.width-s.column-3)))
 }
 
-// begin starts the clock of the lines.
 func (s *screen) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.start = time.Now()
 }
 
-// line prints an event of a Service, with its time.
 func (s *screen) line(service, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +105,6 @@ func (s *screen) trouble(format string, args ...any) {
 	s.say(s.paint(colours[trouble], event.Redact(fmt.Sprintf(format, args...))))
 }
 
-// A total is the sum over all testbeds.
 type total struct {
 	seconds        []float64 // until each working Service was fixed
 	synced         int       // synced, but possibly without traffic
@@ -120,7 +113,6 @@ type total struct {
 	outcomes       []outcome
 }
 
-// table prints each Service's result, and adds them up.
 func (p *progress) table(sum *total) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +170,6 @@ func (p *progress) table(sum *total) {
 	p.screen.say(t.Render())
 }
 
-// verdict prints the overall result.
 func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say("")
 	for _, w := range sum.wrong {
@@ -204,7 +195,6 @@ func (s *screen) verdict(sum *total, took time.Duration) {
 	s.say(s.paint("1", fmt.Sprintf("%s. All as it should be, in %.0f s.", text, took.Seconds())))
 }
 
-// guide prints how to inspect what is left running.
 func (s *screen) guide(dir string, about event.Service, console string, tb *testbed.Testbed, url, token string) error {
 	file := filepath.Join(dir, "env")
 	var exports strings.Builder
@@ -241,7 +231,6 @@ The first line sets:
 	return nil
 }
 
-// cut shortens a text to n characters, at the end of a word if possible.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

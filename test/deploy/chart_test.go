@@ -39,7 +39,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render renders the chart with the values, like "helm template".
 func render(values map[string]any, namespace string) (map[string]string, error) {
 	chart, err := loader.Load(filepath.Join(root, "infra/cluster"))
 	if err != nil {
@@ -52,7 +51,6 @@ func render(values map[string]any, namespace string) (map[string]string, error) 
 	return engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, all)
 }
 
-// objects returns the rendered objects, each kind and name once.
 func objects(t *testing.T, values map[string]any, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := render(values, namespace)
@@ -94,8 +92,7 @@ func readValues(t *testing.T, file string) map[string]any {
 	return values
 }
 
-// TestChart checks that a real API server accepts the chart's objects for several values, with Pods in a namespace that
-// enforces the strictest Pod security standard.
+// TestChart: a real API server accepts the chart's objects for several values, under the strictest Pod security standard.
 func TestChart(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -165,7 +162,7 @@ func TestChart(t *testing.T) {
 	})
 }
 
-// TestIdentities checks that a real API server accepts the cluster identities of functions on Function Compute.
+// TestIdentities: a real API server accepts the cluster identities of functions on Function Compute.
 func TestIdentities(t *testing.T) {
 	c := join(t)
 	namespace := c.namespace(t)
@@ -183,9 +180,8 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestIdentitiesBesideChart checks that step 7 of the Function Compute page applies no object that the chart also
-// creates, whatever is enabled: Helm would reject objects that it did not create, or lose parts of its own. All bound
-// objects exist.
+// TestIdentitiesBesideChart: step 7 of the Function Compute page applies no object that the chart can also create: Helm would
+// reject objects that it did not create, or lose parts of its own.
 func TestIdentitiesBesideChart(t *testing.T) {
 	roles := regexp.MustCompile(`(?m)^roles\(\) .*$`).Find(manifest(t, "infra/fc/README.md"))
 	shell := exec.Command("sh", "-c", string(roles)+"\nroles")
@@ -225,15 +221,13 @@ func TestIdentitiesBesideChart(t *testing.T) {
 	}
 }
 
-// A server is the sandbox's API server. Tests only write namespaces and use dry runs for the rest, so they do not
-// disturb other tests.
+// A server is the sandbox's API server. Tests write only namespaces and otherwise use dry runs, so they do not disturb other tests.
 type server struct {
 	config  *rest.Config
 	mapper  meta.RESTMapper
 	dynamic dynamic.Interface
 }
 
-// join connects to the first server in LBREMEDY_SANDBOX.
 func join(t *testing.T) *server {
 	t.Helper()
 	file, _, _ := strings.Cut(os.Getenv("LBREMEDY_SANDBOX"), string(filepath.ListSeparator))
@@ -260,7 +254,6 @@ func join(t *testing.T) *server {
 	return &server{config: config, mapper: restmapper.NewDiscoveryRESTMapper(found), dynamic: objects}
 }
 
-// namespace creates a namespace that enforces the strictest Pod security standard.
 func (c *server) namespace(t *testing.T) string {
 	t.Helper()
 	name := "t-" + strings.ToLower(rand.Text()[:10])
@@ -274,7 +267,6 @@ func (c *server) namespace(t *testing.T) string {
 	return name
 }
 
-// dryRun applies an object as a dry run.
 func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -299,7 +291,6 @@ func (c *server) dryRun(ctx context.Context, o *unstructured.Unstructured) error
 	return err
 }
 
-// podOf returns the Pod spec of an object.
 func podOf(o *unstructured.Unstructured) (map[string]any, bool) {
 	if o.GetKind() != "Deployment" && o.GroupVersionKind().Group != "serving.knative.dev" {
 		return nil, false
@@ -329,7 +320,6 @@ func pod(namespace string, spec map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// TestValues checks that unknown and invalid values are rejected before rendering.
 func TestValues(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, want string }{
 		"unknown value":     {"up", "{modes: up}", "modes"},
@@ -402,8 +392,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestPages checks that the chart accepts the values and policies on the installation pages, with variables replaced by
-// the pages' values.
+// TestPages: the chart accepts the values and policies on the installation pages, with variables replaced by the pages' values.
 func TestPages(t *testing.T) {
 	var (
 		export = regexp.MustCompile(`(?m)^export ([A-Z_]+)=(\S+)`)
@@ -444,7 +433,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestSTS checks that all programs call STS inside the region's VPC, unless the values say otherwise.
+// TestSTS: all programs call STS inside the region's VPC, unless the values say otherwise.
 func TestSTS(t *testing.T) {
 	for _, file := range []string{"up", "knative"} {
 		for _, vpc := range []bool{true, false} {
@@ -474,8 +463,8 @@ func TestSTS(t *testing.T) {
 	}
 }
 
-// TestChosen checks that each program and function has the variables, volumes, certificate authorities and Secrets of
-// the values, and only the chosen classes: a class without a function has no rights and no route.
+// TestChosen: each program and function has the values' variables, volumes, certificate authorities and Secrets, and only the
+// chosen classes: a class without a function has neither rights nor a route.
 func TestChosen(t *testing.T) {
 	chosen := readValues(t, "testdata/chosen.yaml")
 	one := readValues(t, "testdata/up.yaml")
@@ -537,7 +526,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestProbes checks that a ready Pod is probed within two seconds, and a starting one is not killed.
+// TestProbes: a ready Pod is probed within two seconds, and a starting one is not killed.
 func TestProbes(t *testing.T) {
 	checked := 0
 	for _, file := range []string{"up-console", "knative", "limited"} {
@@ -574,8 +563,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestInitialScale checks that functions start with zero instances if the values say so and Knative allows it, which is
-// not its default.
+// TestInitialScale: functions start with zero instances if the values say so and Knative allows it, which is not its default.
 func TestInitialScale(t *testing.T) {
 	allows := servingconfig.FromContextOrDefaults(t.Context())
 	scaler := *allows.Autoscaler
@@ -609,7 +597,6 @@ func TestInitialScale(t *testing.T) {
 	}
 }
 
-// TestLeast checks that the chart accepts the minimum that "lbremedy up" accepts.
 func TestLeast(t *testing.T) {
 	for _, text := range []string{"{doctor: {every: 5m}}", "{doctor: {every: 1h0m}}", "{doctor: {every: 10m}}", "{probe: {every: 3m}}", "{probe: {every: 2h}}",
 		"{nats: {streams: {dead: {size: 64Ki, age: 1h}, journal: {size: 100Ki}, failures: {size: 1Mi}}}}"} {
@@ -623,7 +610,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// TestStreams checks that up gets exactly the sizes and ages of streams in the values.
+// TestStreams: up gets exactly the sizes and ages of streams in the values.
 func TestStreams(t *testing.T) {
 	args := func(more string) []string {
 		t.Helper()
@@ -657,8 +644,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestMemory checks that GOMEMLIMIT follows each program's memory limit, which with one Pod is larger if the doctor
-// runs; explicit values take precedence.
+// TestMemory: GOMEMLIMIT follows each program's memory limit, which is larger for one Pod with the doctor; explicit values win.
 func TestMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		base, values string
@@ -709,7 +695,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestNotes checks that Helm's notes never call a policy harmless that may write.
+// TestNotes: Helm's notes never call a policy harmless that may write.
 func TestNotes(t *testing.T) {
 	for name, tt := range map[string]struct{ values, want string }{
 		"nothing is written": {"{}", "It observes: it says what it would do, and writes nothing."},
@@ -736,8 +722,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks that the values determine who may write Events in the controller's name, and that nothing is
-// created without such values.
+// TestEventWriters: the values determine who may write Events in the controller's name; without them, nothing is created.
 func TestEventWriters(t *testing.T) {
 	find := func(file string) map[string]map[string]any {
 		found := map[string]map[string]any{}
@@ -770,8 +755,7 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// TestNamespaces checks that the limited variant writes only in the named namespaces, with all rights that classes need
-// there.
+// TestNamespaces: the limited variant writes only in the named namespaces, with all rights that classes need there.
 func TestNamespaces(t *testing.T) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	var wide, local []string
@@ -810,8 +794,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestGuard checks that the guard is enforced as and where the values say, and knows the namespaces that the policy
-// protects.
+// TestGuard: the guard is enforced as and where the values say, and knows the namespaces that the policy protects.
 func TestGuard(t *testing.T) {
 	for _, tt := range []struct{ base, values, actions, except, protect string }{
 		{"up", "{}", "[Warn Audit]", "[]", "[]"},
@@ -850,8 +833,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere checks that installations that bind rights without the chart still get the admission policy, and
-// none of the ClusterRoles: each value is independent.
+// TestRightsElsewhere: installations that bind rights without the chart get the admission policy, not the ClusterRoles: values are independent.
 func TestRightsElsewhere(t *testing.T) {
 	generated := map[string]bool{}
 	for _, doc := range documents(manifest(t, "infra/cluster/rbac.yaml")) {
@@ -884,8 +866,7 @@ func TestRightsElsewhere(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that the values' policy is in one ConfigMap, which the API server lets the engine get by name.
-// Nobody else may read it, nobody may write it, and the engine may read no other.
+// TestPolicy: the values' policy is in one ConfigMap, which only the engine may get by name and nobody may write.
 func TestPolicy(t *testing.T) {
 	c := join(t)
 	for base, account := range map[string]string{"up-console": "lbremedy-up", "knative": "lbremedy-engine"} {
@@ -978,7 +959,6 @@ func (c *server) create(t *testing.T, o *unstructured.Unstructured) {
 	}
 }
 
-// as returns a client of the API server as a user.
 func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
 	config := rest.CopyConfig(c.config)
@@ -990,8 +970,7 @@ func (c *server) as(t *testing.T, user string) dynamic.Interface {
 	return client
 }
 
-// TestEngine checks that with functions for all classes, lbremedy up may write neither to Services nor to the cloud. If
-// one class is left, it has the rights of all.
+// TestEngine: with functions for all classes, up may write neither to Services nor to the cloud. If one class is left, up has all rights.
 func TestEngine(t *testing.T) {
 	for name, tt := range map[string]struct{ base, values, account string }{
 		"one Pod":         {"up", "{}", "lbremedy-up"},
@@ -1052,8 +1031,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestConsole checks that the console may only read: it has the doctor's rights in the cluster and NATS's user console.
-// With NATS in the Pod of "lbremedy up", it is a container there.
+// TestConsole: the console may only read, with the doctor's rights and NATS's user console. With NATS in up's Pod, it is a container there.
 func TestConsole(t *testing.T) {
 	for base, want := range map[string]struct {
 		in      string // Deployment
@@ -1138,7 +1116,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestNetwork checks that no Pod reaches the metadata service of its node, which would give it the node's role.
+// TestNetwork: no Pod reaches the metadata service of its node, which would give it the node's role.
 func TestNetwork(t *testing.T) {
 	for _, o := range objects(t, readValues(t, "testdata/knative.yaml"), "lbremedy") {
 		if o.GetKind() != "NetworkPolicy" {
@@ -1154,7 +1132,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestNetworkOfNATS checks that an external NATS is reached at the values' address, and only at its port.
+// TestNetworkOfNATS: an external NATS is reached at the values' address, and only at its port.
 func TestNetworkOfNATS(t *testing.T) {
 	for file, want := range map[string]string{
 		"up-shared": `"ports":[{"port":4223,"protocol":"TCP"}],"to":[{"ipBlock":{"cidr":"10.1.0.0/16"}},{"ipBlock":{"cidr":"10.2.0.3/32"}}]`,
@@ -1179,8 +1157,7 @@ func TestNetworkOfNATS(t *testing.T) {
 	}
 }
 
-// TestRoutes checks that the chart's routes match the schema of the routes file, and that nothing else gets into the
-// file.
+// TestRoutes: the chart's routes match the schema of the routes file, which contains nothing else.
 func TestRoutes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "shared/event/schema/routes.v1.json"))
 	if err != nil {
@@ -1240,8 +1217,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// TestProbe checks that only with probes, the prober may create Events and read a Service in the namespace of the
-// probes' Service, which has no load balancer.
+// TestProbe: only with probes, the prober may create Events and read a Service in the namespace of their Service without load balancer.
 func TestProbe(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, probed := range []bool{false, true} {
@@ -1298,7 +1274,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// With the address of a target EventBridge tells of Events: what it posts comes to lbremedy up, and the token from a Secret.
+// With the address of a target, EventBridge posts Events to lbremedy up, with the token from a Secret.
 func TestEventBridge(t *testing.T) {
 	for _, url := range []string{"", "https://lbremedy.example.com/events?cluster=c1"} {
 		values := readValues(t, "testdata/knative.yaml")
@@ -1328,7 +1304,7 @@ func TestEventBridge(t *testing.T) {
 	}
 }
 
-// Only where people answer in chats may the one that notifies create Approvals, and in the name of others.
+// Only with chats may the notifying program create Approvals, and impersonate their authors.
 func TestChat(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {
 		for _, chat := range []bool{false, true} {
@@ -1360,7 +1336,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// Two releases of the chart can live in one cluster: what the cluster has once has the name of the release, or is left to the first one.
+// Two releases of the chart can share a cluster: cluster-wide objects have the name of the release, or belong to the first one.
 func TestTwoReleases(t *testing.T) {
 	values := func() map[string]any { return readValues(t, "testdata/up-shared.yaml") }
 	wide := func(namespace string, values map[string]any) (out []string) {
@@ -1385,7 +1361,7 @@ func TestTwoReleases(t *testing.T) {
 	}
 }
 
-// Each object has the labels by which tools find what belongs together, and values reach each Pod.
+// Each object has the labels by which tools group objects, and values reach each Pod.
 func TestLabels(t *testing.T) {
 	for _, file := range []string{"up", "up-console", "up-shared", "knative", "fc"} {
 		values := readValues(t, "testdata/"+file+".yaml")

@@ -20,10 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// argoCD is the release whose CustomResourceDefinition judges the example.
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.1.8"
 
-// examples returns the objects of an example.
 func examples(t *testing.T, file string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "infra/gitops", file))
@@ -40,7 +38,6 @@ func examples(t *testing.T, file string) (out []*unstructured.Unstructured) {
 	return out
 }
 
-// rendered checks that the chart takes the values of an example.
 func rendered(t *testing.T, o *unstructured.Unstructured, path ...string) {
 	t.Helper()
 	values, found, err := unstructured.NestedMap(o.Object, path...)
@@ -53,7 +50,6 @@ func rendered(t *testing.T, o *unstructured.Unstructured, path ...string) {
 	}
 }
 
-// define creates a kind, which no other test has, and returns the server once it serves it.
 func (c *server) define(t *testing.T, kind *unstructured.Unstructured) *server {
 	t.Helper()
 	kinds := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
@@ -77,7 +73,7 @@ func (c *server) define(t *testing.T, kind *unstructured.Unstructured) *server {
 	return join(t)
 }
 
-// A real API server with Argo CD's own definition takes the example, and the chart its values.
+// A real API server with Argo CD's own definition accepts the example, and the chart its values.
 func TestArgoCD(t *testing.T) {
 	c := join(t)
 	said, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", argoCD).Output()
@@ -106,7 +102,7 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// Flux's own types take the example, and the chart its values. Flux's definitions are not in Go modules, so that no API server judges it.
+// Flux's own types accept the example, and the chart its values. Flux's definitions are not in Go modules, so no API server validates it.
 func TestFlux(t *testing.T) {
 	all := examples(t, "flux.yaml")
 	for i, into := range []any{new(sourcev1.OCIRepository), new(helmv2.HelmRelease)} {

@@ -1,7 +1,6 @@
-// Package deploy checks that platforms accept what is generated for them: Knative's own types decode and validate the
-// manifests, Helm's library renders the chart, and a real API server accepts the objects of kinds that it knows.
-//
-// It is a separate module, which keeps the libraries of two platforms out of lbremedy's dependencies.
+// Package deploy checks that platforms accept what is generated for them: Knative's own types decode and validate the manifests,
+// Helm's library renders the chart, and a real API server accepts the objects of kinds that it knows. It is a separate module,
+// which keeps the libraries of two platforms out of lbremedy's dependencies.
 package deploy
 
 import (
@@ -21,10 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// root is the repository's root relative to this folder.
 const root = "../.."
 
-// documents returns the objects of a YAML text.
 func documents(text []byte) [][]byte {
 	var out [][]byte
 	for doc := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
@@ -37,8 +34,7 @@ func documents(text []byte) [][]byte {
 	return out
 }
 
-// strict decodes an object like an API server in strict mode: unknown or duplicate fields, or those in another case,
-// are errors.
+// strict decodes an object like an API server in strict mode: unknown or duplicate fields, or those in another case, are errors.
 func strict(doc []byte, o any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -48,12 +44,10 @@ func strict(doc []byte, o any) error {
 	return errors.Join(append(mistakes, err)...)
 }
 
-// checkKnative returns Knative's validation error of an object; known reports whether the object is of a Knative kind.
 func checkKnative(doc []byte) (known bool, err error) {
 	return checkKnativeIn(context.Background(), doc)
 }
 
-// checkKnativeIn is checkKnative with Knative's settings in the context.
 func checkKnativeIn(ctx context.Context, doc []byte) (known bool, err error) {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &kind); err != nil {
@@ -96,7 +90,6 @@ func manifest(t *testing.T, name string) []byte {
 	return text
 }
 
-// functions returns the objects of the functions of all classes, as the chart makes them.
 func functions(t *testing.T) [][]byte {
 	t.Helper()
 	files, err := render(readValues(t, "testdata/knative.yaml"), "lbremedy")
@@ -106,7 +99,6 @@ func functions(t *testing.T) [][]byte {
 	return documents([]byte(files["lbremedy/templates/functions.yaml"]))
 }
 
-// TestKnative checks that Knative accepts the functions of all classes.
 func TestKnative(t *testing.T) {
 	checked := 0
 	for _, doc := range functions(t) {
@@ -123,8 +115,7 @@ func TestKnative(t *testing.T) {
 	}
 }
 
-// TestKnativeMistakes checks that mistakes in a manifest are found: in a name, in a value, in values that belong
-// together.
+// TestKnativeMistakes checks that mistakes in a manifest are found: in a name, in a value, in values that belong together.
 func TestKnativeMistakes(t *testing.T) {
 	service := functions(t)[1]
 	for _, tt := range []struct {

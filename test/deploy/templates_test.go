@@ -25,8 +25,7 @@ const (
 	templateCluster = "c0ffee"
 )
 
-// made says which roles roles.sh makes with some arguments: their trust policies by role, and the documents of the policies that
-// are attached to each.
+// made is the roles that roles.sh makes with some arguments: their trust policies by role, and the documents of each one's policies.
 type made struct {
 	Trust    map[string]any
 	Policies map[string][]any
@@ -67,7 +66,6 @@ func (m made) attach(role string, document any) {
 	m.Policies[role] = append(m.Policies[role], document)
 }
 
-// diff compares roles; the order of the policies of one does not matter.
 func (m made) diff(want made) string {
 	for _, all := range []made{m, want} {
 		for _, policies := range all.Policies {
@@ -93,8 +91,8 @@ func decoded(t *testing.T, text string) (out any) {
 	return out
 }
 
-// The module of Terraform makes the same roles and policies as roles.sh, with arguments that the provider's documentation has. The
-// provider itself can't be had here: the expressions are evaluated by Terraform's own parser.
+// The Terraform module makes the same roles and policies as roles.sh, with documented arguments of the provider. The provider
+// itself is not available here: Terraform's own parser evaluates the expressions.
 func TestTerraform(t *testing.T) {
 	for name, tt := range map[string]struct {
 		roles []string
@@ -153,10 +151,8 @@ func TestTerraform(t *testing.T) {
 	}
 }
 
-// A tfModule is the module as Terraform parses it: attributes by the path of their blocks.
 type tfModule struct{ blocks map[string]hcl.Attributes }
 
-// documented are the arguments that the provider's pages name, of the kinds that the module has.
 var documented = map[string][]string{
 	"alicloud_ram_role":                   {"assume_role_policy_document", "description", "force", "max_session_duration", "role_name", "tags"},
 	"alicloud_ram_policy":                 {"description", "force", "policy_document", "policy_name", "rotate_strategy", "tags"},
@@ -199,7 +195,6 @@ func module(t *testing.T) tfModule {
 	return m
 }
 
-// roles evaluates the module with these variables.
 func (m tfModule) roles(t *testing.T, variables map[string]cty.Value) made {
 	t.Helper()
 	for name := range m.blocks {
@@ -228,7 +223,6 @@ func (m tfModule) roles(t *testing.T, variables map[string]cty.Value) made {
 		locals[name] = value(scope, "locals", name)
 		scope.Variables["local"] = cty.ObjectVal(locals)
 	}
-	// each returns the instances of a resource, by key.
 	each := func(kind, name string, arguments ...string) map[string]map[string]cty.Value {
 		block := "resource." + kind + "." + name
 		all, out := value(scope, block, "for_each"), map[string]map[string]cty.Value{}
@@ -269,7 +263,7 @@ func (m tfModule) roles(t *testing.T, variables map[string]cty.Value) made {
 	return out
 }
 
-// The template of ROS makes the same roles and policies as roles.sh. The functions that it uses are evaluated as ROS documents them.
+// The ROS template makes the same roles and policies as roles.sh. Its functions are evaluated as ROS documents them.
 func TestROS(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "infra/ram/generated/ros.json"))
 	if err != nil {
@@ -323,14 +317,12 @@ func TestROS(t *testing.T) {
 	}
 }
 
-// A stack evaluates a template.
 type stack struct {
 	t          *testing.T
 	values     map[string]any
 	conditions map[string]any
 }
 
-// holds evaluates a condition, or the name of one.
 func (s stack) holds(c any) bool {
 	s.t.Helper()
 	switch c := c.(type) {
@@ -354,7 +346,6 @@ func (s stack) holds(c any) bool {
 
 var rosVariable = regexp.MustCompile(`\$\{([A-Za-z:]+)\}`)
 
-// filled evaluates data with functions.
 func (s stack) filled(v any) any {
 	s.t.Helper()
 	ref := func(name string) any {

@@ -1,6 +1,5 @@
-// Package diff reports in tests how two values differ. Libraries whose report looks up methods by reflection prevent
-// the linker from removing exported methods: the test of a class becomes four times as large, and takes three times as
-// long to link. This package avoids that.
+// Package diff reports in tests how two values differ, without looking up methods by reflection as other libraries do. That prevents the
+// linker from removing exported methods: the test of a class becomes four times as large, and takes three times as long to link.
 package diff
 
 import (

@@ -18,15 +18,12 @@ const (
 	changedCLB = "Normal AnnotationChanged service-controller: The service will be updated because the annotations has been changed."
 )
 
-// finalizedCLB are the finalizers of a Service that the controller has seen.
 var finalizedCLB = []string{"service.k8s.alibaba/resources"}
 
-// firstCLB is the outcome of a first sync that leaves only the finalizer and these Events.
 func firstCLB(actions []string, events ...string) outcome {
 	return outcome{Events: events, Labels: map[string]string{}, Finalizers: finalizedCLB, Actions: actions}
 }
 
-// laterCLB is the outcome of a sync that fails after one that succeeded: labels and status are unchanged.
 func laterCLB(id string, actions []string, events ...string) outcome {
 	return outcome{
 		Events: events, Finalizers: finalizedCLB, Actions: actions, Ingress: []string{"IP(" + id + ")"},
@@ -34,14 +31,12 @@ func laterCLB(id string, actions []string, events ...string) outcome {
 	}
 }
 
-// looked are the calls that find no load balancer.
 var looked = []string{"DescribeLoadBalancers", "DescribeLoadBalancers"}
 
 var tried = append(looked[:2:2], "CreateLoadBalancer")
 
 var made = append(tried[:3:3], "DescribeLoadBalancerAttribute", "CreateVServerGroup", "AddVServerGroupBackendServers")
 
-// found are the calls that read the controller's own load balancer.
 var found = []string{"DescribeLoadBalancerListeners", "DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
 
 // clbScenarios returns the scenarios of CLB, with the Events that a real controller v2.14.0 wrote.
@@ -252,7 +247,6 @@ const (
 	mergedCLB  = failedCLB + "[LB]: apply model error: update lb attribute error: "
 )
 
-// doneCLB is the outcome of a successful sync.
 func doneCLB(actions []string, events ...string) outcome {
 	slices.Sort(events)
 	return outcome{
@@ -261,12 +255,10 @@ func doneCLB(actions []string, events ...string) outcome {
 	}
 }
 
-// and returns the actions, with more appended.
 func and(actions []string, more ...string) []string {
 	return append(slices.Clip(slices.Clone(actions)), more...)
 }
 
-// attributeScenarios are about the load balancer's attributes.
 func attributeScenarios() []scenario {
 	change := func(name string, actions []string, first func(*corev1.Service), act func(*run)) scenario {
 		return scenario{
@@ -362,7 +354,6 @@ func attributeScenarios() []scenario {
 	}
 }
 
-// reuseScenarios are about load balancers that a Service names, and the Service's status.
 func reuseScenarios() []scenario {
 	const ensured = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [lb-1]"
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1"}}}
@@ -432,7 +423,6 @@ func reuseScenarios() []scenario {
 	}
 }
 
-// endScenarios are about the deletion of a Service.
 func endScenarios() []scenario {
 	gone := func(actions []string, events ...string) outcome {
 		slices.Sort(events)
@@ -468,7 +458,6 @@ func endScenarios() []scenario {
 	}
 }
 
-// backendScenarios are about backends.
 func backendScenarios() []scenario {
 	terway := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 	backends := []string{"DescribeLoadBalancers", "DescribeVServerGroupAttribute", "DescribeVServerGroups", "ListTagResources"}
@@ -505,7 +494,7 @@ func backendScenarios() []scenario {
 			act: func(p *run) {
 				p.cloud.Edit(func(s *sim.State) { s.ENIs["eni-1"].Status = "Deleting" })
 				p.touch()
-				p.saw(changedCLB) // a sync from before the touch may write the last event, too
+				p.saw(changedCLB) // a sync from before the resync step may write the last event, too
 			},
 			until: "Warning SkipSyncBackends service-controller: Skip delete and update backends to vgroup k8s/8080/web/NS/" + clusterID +
 				" due to invalid backends: 10.1.5.8",
@@ -563,7 +552,7 @@ func eventScenarios() []scenario {
 				failedCLB+`[]: build lb local model error: build lb attribute error: bandwidth must be integer, got [much], error: strconv.Atoi: parsing "much": `+
 					`invalid syntax (x1)`),
 		}, {
-			// Neither labels nor the status trigger a sync. Only the touch does, and it restores the address.
+			// Labels and status do not trigger a sync. Only the resync step does, and it restores the address.
 			name: "labels and status", nodes: 1, counts: true, until: ensuredCLB + " (x2)",
 			act: func(p *run) {
 				p.patch(`{"metadata":{"labels":{"team":"shop"}}}`)
@@ -590,7 +579,6 @@ func eventScenarios() []scenario {
 	}
 }
 
-// healingScenarios are about the ways in which a failure ends.
 func healingScenarios() []scenario {
 	refused := failedCLB + "[]: Message: You are not authorized to do this action. You should be authorized by RAM."
 	lost := failedCLB + "[]: apply model error: alicloud: can not find loadbalancer by tag [kubernetes.do.not.delete:NAME]"
@@ -620,7 +608,7 @@ func healingScenarios() []scenario {
 	byName := append([]string{"DescribeLoadBalancers"}, found...)
 	return []scenario{
 		{
-			// A touch is synced without waiting for the back-off.
+			// A resync step is synced without waiting for the back-off.
 			name: "granted, touched", nodes: 1, counts: true, until: ensuredCLB + " (x1)",
 			arrange: fault("CreateLoadBalancer", "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.", 403),
 			amid: func(p *run) {
@@ -647,8 +635,7 @@ func healingScenarios() []scenario {
 			"kubernetes.do.not.delete": "NAME"}, and(byName, "TagResources")),
 		untagged("ten tags", many, many, byName),
 		{
-			// Clearing the status is not enough, because the hash is unchanged. An annotation changes it and triggers a
-			// sync.
+			// Clearing the status is not enough, because the hash is unchanged. An annotation changes it and triggers a sync.
 			name: "gone, cleared, touched", nodes: 1, world: sim.World{ForgetTokens: true}, counts: true, until: ensuredCLB + " (x1)",
 			act: func(p *run) {
 				p.lose()
@@ -683,7 +670,6 @@ func healingScenarios() []scenario {
 	}
 }
 
-// releaseScenarios are known differences of older releases.
 func releaseScenarios() []scenario {
 	arrears := scenario{nodes: 1, world: sim.World{Account: sim.Account{Arrearage: true}}}
 	terway := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}

@@ -37,11 +37,9 @@ var (
 	nlbTried  = append(nlbLooked[:2:2], "CreateLoadBalancer")
 	nlbGroup  = []string{"CreateServerGroup", "AddServersToServerGroup"}
 	nlbMade   = slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"}, nlbGroup, []string{"CreateListener"})
-	// nlbFound are the calls that read the controller's own NLB.
-	nlbFound = []string{"ListLoadBalancers", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "ListListeners"}
+	nlbFound  = []string{"ListLoadBalancers", "ListTagResources", "ListServerGroups", "ListServerGroupServers", "ListListeners"}
 )
 
-// network makes a Service request an NLB, with annotations named without the prefix.
 func network(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb")
@@ -49,17 +47,14 @@ func network(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// zoned makes a Service request an NLB in a zone, with further annotations.
 func zoned(pairs ...string) func(*corev1.Service) {
 	return network(append([]string{"zone-maps", mapsNLB}, pairs...)...)
 }
 
-// ranges limits the client addresses of a Service.
 func ranges(list ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) { svc.Spec.LoadBalancerSourceRanges = list }
 }
 
-// all applies several changes to a Service.
 func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		for _, change := range changes {
@@ -68,10 +63,8 @@ func all(changes ...func(*corev1.Service)) func(*corev1.Service) {
 	}
 }
 
-// wish sets an annotation, named without the prefix.
 func wish(name, value string) func(*run) { return func(p *run) { p.annotate(name, value) } }
 
-// edit changes the cloud without the controller; id is the NLB's.
 func edit(change func(s *sim.State, id string)) func(*run) {
 	return func(p *run) {
 		id := p.synced("").Labels[idLabel]
@@ -79,7 +72,6 @@ func edit(change func(s *sim.State, id string)) func(*run) {
 	}
 }
 
-// again makes changes and waits for the resulting sync.
 func again(change ...func(*run)) func(*run) {
 	return func(p *run) {
 		was := p.synced("").Labels[hashLabel]
@@ -88,7 +80,6 @@ func again(change ...func(*run)) func(*run) {
 	}
 }
 
-// nlbWorld has the resources that an NLB can refer to, and somebody else's NLB.
 func nlbWorld() sim.World {
 	return sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},
@@ -103,8 +94,7 @@ func nlbWorld() sim.World {
 	}
 }
 
-// nlbScenarios returns the scenarios of NLB. Their outcomes are those of a real controller v2.14.0, unless a scenario
-// says why it cannot run there.
+// nlbScenarios returns the scenarios of NLB, with outcomes of a real controller v2.14.0 unless a scenario says why it cannot run there.
 func nlbScenarios() []scenario {
 	scenarios := slices.Concat(nlbSynced(), nlbRefused(), nlbUnheard(), nlbWaits(), nlbChanges(), nlbLater(), nlbEnds(), nlbReleases())
 	for i := range scenarios {
@@ -113,7 +103,6 @@ func nlbScenarios() []scenario {
 	return scenarios
 }
 
-// madeNLB is a first sync that succeeds.
 func madeNLB(name string, service func(*corev1.Service), actions []string, s scenario) scenario {
 	s.name, s.service, s.until = name, service, ensuredNLB
 	if s.want.Labels == nil {
@@ -132,7 +121,6 @@ func madeNLB(name string, service func(*corev1.Service), actions []string, s sce
 	return s
 }
 
-// nlbSynced are first syncs that succeed.
 func nlbSynced() []scenario {
 	first := slices.Concat(nlbTried, []string{"GetLoadBalancerAttribute"})
 	then := append(nlbGroup[:2:2], "CreateListener")
@@ -202,7 +190,6 @@ func nlbSynced() []scenario {
 	}
 }
 
-// failsNLB is a first sync that fails.
 func failsNLB(name, message string, actions []string, s scenario) scenario {
 	if s.service == nil {
 		s.service = zoned()
@@ -213,7 +200,6 @@ func failsNLB(name, message string, actions []string, s scenario) scenario {
 	return s
 }
 
-// nlbRefused are first syncs that the cloud refuses.
 func nlbRefused() []scenario {
 	made := nlbTried[:3:3]
 	first := append(made, "GetLoadBalancerAttribute")
@@ -277,7 +263,6 @@ func nlbRefused() []scenario {
 	}
 }
 
-// nlbUnheard are requests that the controller itself rejects.
 func nlbUnheard() []scenario {
 	const (
 		local    = "[]: build lb local model error: "
@@ -314,7 +299,6 @@ func nlbUnheard() []scenario {
 	}
 }
 
-// nlbWaits are syncs in which some Pods are left out.
 func nlbWaits() []scenario {
 	lost := "Warning SkipSyncBackends nlb-controller: Not sync pods whose eni is invalid: 10.1.5.7"
 	return []scenario{{
@@ -336,7 +320,6 @@ func nlbWaits() []scenario {
 	}}
 }
 
-// nlbChanges are changes in place after a first sync.
 func nlbChanges() []scenario {
 	changes := func(name string, service func(*corev1.Service), change func(*run), s scenario, calls ...string) scenario {
 		s.name, s.service, s.act, s.nodes, s.world = name, service, again(change), 1, nlbWorld()
@@ -364,8 +347,7 @@ func nlbChanges() []scenario {
 	}
 	tls := []string{"protocol-port", "tcpssl:80", "cert-id", "cert-1"}
 	read := []string{"ListListenerCertificates", "ListListenerCertificates"}
-	// Another protocol needs another group. If the new listener is created before the old one is deleted, the
-	// controller tries again; see differ.
+	// Another protocol needs another group. If the new listener comes before the old one's deletion, the controller tries again; see differ.
 	protocol := func(name string, change func(*run)) scenario {
 		retried := scenario{options: func(o *controller.Options) { o.BackoffBase, o.BackoffMax = 0, 0 }}
 		s := changes(name, zoned("cert-id", "cert-1"), change, retried, "DeleteListener", "CreateListener")
@@ -522,7 +504,6 @@ func nlbLater() []scenario {
 	}
 }
 
-// nlbEnds are the ways in which a Service gives up its NLB.
 func nlbEnds() []scenario {
 	ends := func(name string, service func(*corev1.Service), act func(*run), actions []string, s scenario) scenario {
 		s.name, s.service, s.act, s.nodes, s.until = name, service, act, 1, cleanedNLB

@@ -35,9 +35,8 @@ const (
 	ensuredCLB = "Normal EnsuredLoadBalancer service-controller: Ensured load balancer [LB]"
 )
 
-// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of
-// the cloud by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and
-// the namespace by NS.
+// An outcome is everything that a reader can see after a scenario. Values that differ between runs are replaced: IDs of the cloud
+// by LB, the address of a load balancer by IP(its ID), the controller's name for its resources by NAME, and the namespace by NS.
 type outcome struct {
 	Events      []string // type, reason, component and message, sorted, with the count if the scenario counts
 	Labels      map[string]string
@@ -51,7 +50,6 @@ type outcome struct {
 	Stalled     string            // what the scenario waited for in vain, with a release other than v2.14.0
 }
 
-// A scenario is a controller's behaviour in a cluster and a cloud of its own.
 type scenario struct {
 	name    string
 	world   sim.World
@@ -76,11 +74,9 @@ const (
 	localNLB = "v2.11.2" // first release with a configurable NLB endpoint: pkg/provider/alibaba/base/clientMgr.go
 )
 
-// TestConformance compares the outcomes of the simulated controller with those of a real one.
-//
-// If CCM_BIN names a cloud-controller-manager, it runs the same scenarios against the same simulated cloud. Otherwise
-// the outcomes are compared with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated
-// controller plays that one, and recorded outcomes are not used.
+// TestConformance compares the outcomes of the simulated controller with those of the cloud-controller-manager in CCM_BIN, or
+// else with those recorded from v2.14.0. If CCM_VERSION names another release, the simulated controller plays that one, and
+// recorded outcomes are not used.
 func TestConformance(t *testing.T) {
 	c := cluster.Join(t)
 	bin, release := controller.Real()
@@ -123,10 +119,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// differ returns the differences of two outcomes. It logs those that depend only on timing and leaves them out: an
-// extra wake-up causes an extra round of reads; and a listener's new protocol is created in parallel with the removal
-// of the old listener, so the controller tries again if the port is still in use (seen with v2.14.0;
-// pkg/controller/service/nlbv2/listeners.go).
+// differ returns the differences of two outcomes. It logs and omits those that depend only on timing: an extra wake-up causes an
+// extra round of reads; and a listener's new protocol is created in parallel with the removal of the old listener, so the
+// controller tries again if the port is still in use (seen with v2.14.0; pkg/controller/service/nlbv2/listeners.go).
 func differ(t *testing.T, a, b outcome) string {
 	t.Helper()
 	diff := cmp.Diff(a, b)
@@ -149,7 +144,6 @@ func differ(t *testing.T, a, b outcome) string {
 	return ""
 }
 
-// TestDiffer checks which differences of timing differ accepts.
 func TestDiffer(t *testing.T) {
 	const ensured, inUse = "Normal EnsuredLoadBalancer x", "Warning SyncLoadBalancerFailed nlb-controller: Error: code: 400, The Port [80] is conflict. "
 	plain := outcome{Events: []string{ensured}, Actions: []string{"ListTags", "ListListeners", "DeleteListener", "CreateListener"}}
@@ -174,17 +168,14 @@ func TestDiffer(t *testing.T) {
 
 var portInUse = regexp.MustCompile(`^Warning SyncLoadBalancerFailed .* The Port \[\d+\] is conflict\.`)
 
-// rounds returns tracks of actions with repeated reads removed from each run of reads.
 func rounds(tracks []string) []string {
 	return slices.CompactFunc(slices.Clone(tracks), func(a, b string) bool { return a == b && isRead.MatchString(a) })
 }
 
-// distinct returns each action once.
 func distinct(actions []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(actions)))
 }
 
-// recorded returns the parts of an outcome that the scenario has recorded.
 func (s scenario) recorded(o outcome) outcome {
 	if s.want.Labels == nil {
 		o.Labels = nil
@@ -228,7 +219,6 @@ type run struct {
 	ends    []func() // cleanups; the real controller may run next
 }
 
-// run runs the scenario with the real controller bin, or with the simulated one if bin is empty.
 func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	t.Helper()
 	p := &run{
@@ -285,19 +275,16 @@ func (s scenario) run(t *testing.T, c *cluster.Cluster, bin string) outcome {
 	return out
 }
 
-// How long a controller of a release other than v2.14.0 may be idle before the scenario ends, because that release may
-// never do what the scenario waits for. If the simulated controller has stalled, the real one is stopped before its
-// first retry, which comes after 5 s.
+// How long a controller of another release than v2.14.0 may be idle before the scenario ends, because that release may never do what the
+// scenario waits for. If the simulated controller has stalled, the real one is stopped before its first retry, which comes after 5 s.
 const (
 	quiet        = 6 * time.Second
 	quietReal    = 45 * time.Second
 	quietStalled = 3 * time.Second
 )
 
-// A stall describes what a scenario waited for in vain.
 type stall string
 
-// play runs the scenario's actions, and returns what it waited for in vain.
 func (s scenario) play(p *run) (stalled string) {
 	p.Helper()
 	defer func() {
@@ -346,7 +333,6 @@ func (s scenario) play(p *run) (stalled string) {
 	return ""
 }
 
-// watch follows the Service and the namespace's Events until stop is called.
 func (p *run) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := p.kube.Informers(p.ns, "")
@@ -390,9 +376,9 @@ func (p *run) watch() (stop func()) {
 	}
 }
 
-// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it
-// removes its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node,
-// could queue the next Service a second time during its first sync.
+// awake waits until the controller has processed the current state of the cluster, for both kinds of load balancer: it removes
+// its finalizer from a probe Service that wants no load balancer. Otherwise an earlier change, such as a node, could queue the
+// next Service a second time during its first sync.
 func (p *run) awake() {
 	p.Helper()
 	services := p.kube.CoreV1().Services(p.ns)
@@ -455,7 +441,6 @@ func (p *run) wait(what string, ok func() bool) {
 	}
 }
 
-// calm calls tell when the controller has been idle for a while, until stop is called.
 func (p *run) calm(tell func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -480,7 +465,6 @@ func (p *run) saw(line string) {
 	p.wait(line, func() bool { return slices.Contains(p.lines(p.marks()), line) })
 }
 
-// synced waits for a successful sync with a hash other than was, and for its Event.
 func (p *run) synced(was string) *corev1.Service {
 	p.Helper()
 	var svc *corev1.Service
@@ -509,14 +493,11 @@ func (p *run) lines(marks *strings.Replacer) []string {
 }
 
 var (
-	// given finds IDs that the simulated cloud assigns.
-	given = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
-	jobID = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
-	// volatile finds parts that differ between answers of the OpenAPI.
+	given    = regexp.MustCompile(`\b(?:n?lb|rsp|sgp?|lsn)-sim[0-9]+\b`)
+	jobID    = regexp.MustCompile(`\bjob [0-9a-f-]{36}\b`)
 	volatile = regexp.MustCompile(`(?s)((?:RequestId|Recommend): |RespHeaders: map\[|EncodedDiagnosticMessage:)[^\n]*`)
 )
 
-// marks returns replacements for names that differ between runs.
 func (p *run) marks() *strings.Replacer {
 	w := p.cloud.Snapshot()
 	addresses := map[string]string{}
@@ -537,7 +518,6 @@ func (p *run) marks() *strings.Replacer {
 	return strings.NewReplacer(append(pairs, p.ns, "NS")...)
 }
 
-// own returns the controller's name for the Service's resources.
 func (p *run) own() string { return ("a" + strings.ReplaceAll(string(p.svc.UID), "-", ""))[:32] }
 
 func (p *run) outcome() outcome {
@@ -581,10 +561,8 @@ func (p *run) outcome() outcome {
 	return o
 }
 
-// hashOfNow replaces the hash of the Service's current content.
 const hashOfNow = "of now"
 
-// hashed returns which content the hash in a Service's label belongs to.
 func (p *run) hashed(svc *corev1.Service) string {
 	p.Helper()
 	now, err := controller.Hash(svc, p.release)
@@ -597,10 +575,10 @@ func (p *run) hashed(svc *corev1.Service) string {
 	return "of another state"
 }
 
-// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and
-// its listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any
-// number of times. Actions are split into these tracks, each in order; adjacent reads are sorted, and so are creations
-// of groups, since a group needs to exist before it gets servers. All calls count, except polls.
+// tracks returns actions without their random order. A controller works in parallel on a load balancer, its groups and its
+// listeners, reads in any order, creates the groups of several ports in parallel, and polls a job or a new NLB any number of
+// times. Actions are split into these tracks, each in order; adjacent reads and creations of groups are sorted, since a group
+// needs to exist before it gets servers. All calls count, except polls.
 func tracks(actions []string) []string {
 	var all []string
 	for _, track := range []func(string) bool{
@@ -649,8 +627,7 @@ var (
 	ofJobs      = regexp.MustCompile(`^(?:GetJobStatus|ListAsynJobs)$`)
 )
 
-// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s,
-// doubling.
+// pauses returns the delays before the attempts that begin with an action, rounded to the back-off in use: 5 s, doubling.
 func (p *run) pauses(action string, speed float64) []string {
 	var all []string
 	var last time.Time
@@ -670,7 +647,6 @@ func (p *run) pauses(action string, speed float64) []string {
 	return all
 }
 
-// tags returns the tags of the Service's load balancer, if it has one.
 func (p *run) tags(svc *corev1.Service) map[string]string {
 	w, id := p.cloud.Snapshot(), svc.Annotations[lbPrefix+"id"]
 	mine := func(other, name string) bool {
@@ -689,7 +665,6 @@ func (p *run) tags(svc *corev1.Service) map[string]string {
 	return nil
 }
 
-// node creates a ready node, and returns a function that removes it.
 func (p *run) node(n int) (remove func()) {
 	p.Helper()
 	nodes, name := p.kube.CoreV1().Nodes(), fmt.Sprintf("%s-%d", p.ns, n)
@@ -704,13 +679,11 @@ func (p *run) node(n int) (remove func()) {
 	return func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) }
 }
 
-// pods adds addresses to the ready endpoints of the Service.
 func (p *run) pods(ips ...string) {
 	p.Helper()
 	p.namedPods("", ips...)
 }
 
-// namedPods adds addresses to the ready endpoints of a port of the Service.
 func (p *run) namedPods(port string, ips ...string) {
 	p.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -742,7 +715,6 @@ func (p *run) patch(format string, args ...any) {
 	}
 }
 
-// clear removes the addresses from the Service's status.
 func (p *run) clear() {
 	p.Helper()
 	change := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
@@ -776,7 +748,6 @@ func (p *run) repoint() {
 	p.Fatal("no port of nodes is free")
 }
 
-// count waits until the Service has had n Events.
 func (p *run) count(n int32) {
 	p.Helper()
 	p.wait(fmt.Sprintf("%d events", n), func() bool {
@@ -788,13 +759,11 @@ func (p *run) count(n int32) {
 	})
 }
 
-// annotate sets an annotation, named without the prefix.
 func (p *run) annotate(name, value string) {
 	p.Helper()
 	p.patch(`{"metadata":{"annotations":{%q:%q}}}`, lbPrefix+name, value)
 }
 
-// lose deletes the load balancer without the controller.
 func (p *run) lose() {
 	p.Helper()
 	svc := p.synced("")
@@ -824,7 +793,6 @@ func (p *run) remove() {
 	_ = services.Delete(context.Background(), svcName, metav1.DeleteOptions{})
 }
 
-// annotated returns a change that sets annotations, named without the prefix.
 func annotated(pairs ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -833,17 +801,14 @@ func annotated(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// eni makes Pods the backends of a Service.
 func eni(svc *corev1.Service) { svc.Annotations["service.beta.kubernetes.io/backend-type"] = "eni" }
 
-// fault returns a change that makes an action fail until repair is called.
 func fault(action, code, message string, status int) func(*run) {
 	return func(p *run) {
 		p.repair = p.cloud.Fault(sim.Fault{Action: action, Code: code, Message: message, Status: status, Caller: "ccm"})
 	}
 }
 
-// both returns a change that makes all of these changes in order.
 func both(f ...func(*run)) func(*run) {
 	return func(p *run) {
 		for _, do := range f {

@@ -27,8 +27,8 @@ import (
 
 const clusterID = "c-e2e-123"
 
-// TestKilledAnywhere makes two hundred Services fail repeatedly while exporter, worker and NATS are killed at random
-// moments and compaction breaks a watch. Each Service reaches its outcome with exactly one write.
+// TestKilledAnywhere makes two hundred Services fail repeatedly while exporter, worker and NATS are killed at random moments and
+// compaction breaks a watch. Each Service reaches its outcome with exactly one write.
 func TestKilledAnywhere(t *testing.T) {
 	const services, kills = 200, 18
 	c := cluster.Alone(t)
@@ -99,7 +99,6 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// setUp connects to the server when it is up, and creates the streams.
 func setUp(t *testing.T, url, token string) *stream.Stream {
 	t.Helper()
 	var s *stream.Stream
@@ -163,7 +162,6 @@ func createNode(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// createServices creates n Services in the background that request the full vSwitch.
 func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *sync.WaitGroup {
 	t.Helper()
 	client := c.Client().CoreV1()
@@ -188,8 +186,7 @@ func createServices(t *testing.T, c *cluster.Cluster, namespace string, n int) *
 	return &wait
 }
 
-// watchWrites records each change of our annotation on each Service, including reverts, and counts all changes. A watch
-// that ends early fails the test, because it has missed changes.
+// watchWrites records and counts each change of our annotation, including reverts. An interrupted watch misses changes and fails the test.
 func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]string, changes int) {
 	t.Helper()
 	watch, err := c.Client().CoreV1().Services("").Watch(t.Context(), metav1.ListOptions{})
@@ -237,7 +234,6 @@ func watchWrites(t *testing.T, c *cluster.Cluster) func() (marks map[string][]st
 	}
 }
 
-// allFixed returns an error until each Service is synced and its case is fixed.
 func allFixed(t *testing.T, s *stream.Stream, c *cluster.Cluster, namespace string, n int) error {
 	t.Helper()
 	list, err := c.Client().CoreV1().Services(namespace).List(t.Context(), metav1.ListOptions{})

@@ -1,5 +1,4 @@
-// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills
-// them.
+// Package e2e runs the parts of lbremedy as separate processes, on a real API server and a real JetStream, and kills them.
 package e2e
 
 import (
@@ -31,7 +30,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// roleVariable makes the test binary one of the parts.
 const roleVariable = "LBREMEDY_E2E_ROLE"
 
 func TestMain(m *testing.M) {
@@ -67,7 +65,6 @@ func natsMain(ctx context.Context) error {
 	return nil
 }
 
-// fromEnv returns a process's configuration from the environment.
 func fromEnv() host.Config {
 	return host.Config{Config: connect.FromEnv(), NATS: os.Getenv("LBREMEDY_NATS"), NATSToken: os.Getenv("LBREMEDY_NATS_TOKEN")}
 }
@@ -94,13 +91,11 @@ func exporterMain(ctx context.Context) error {
 	return x.Run(ctx)
 }
 
-// Limits of a run in these tests: its duration, and how long it watches.
 const (
 	bound = 10 * time.Second
 	watch = 5 * time.Second
 )
 
-// policyVariable names the worker's policy file.
 const policyVariable = "LBREMEDY_E2E_POLICY"
 
 func workerMain(ctx context.Context) error {
@@ -126,7 +121,6 @@ func workerMain(ctx context.Context) error {
 	return (&host.Host{Env: env.Env, Remedies: functions.All}).Work(ctx, 64)
 }
 
-// A part is a process that is restarted whenever it ends.
 type part struct {
 	role string
 	env  []string
@@ -136,7 +130,6 @@ type part struct {
 	runs int
 }
 
-// keep starts the part and restarts it until the test ends.
 func keep(t *testing.T, role string, env ...string) *part {
 	t.Helper()
 	p := &part{role: role, env: append(os.Environ(), append(env, roleVariable+"="+role)...)}

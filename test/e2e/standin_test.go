@@ -10,9 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// TestStandIn runs some scenarios of TestConformance with a stand-in as CCM_BIN. The stand-in is the simulated
-// controller, so the outcomes have to be equal. This tests the comparison itself, and that a process gets the flags,
-// environment and configuration that a real controller needs.
+// TestStandIn runs some scenarios of TestConformance with a stand-in as CCM_BIN, which is the simulated controller, so the outcomes have to
+// be equal. This tests the comparison, and the flags, environment and configuration of a real controller's process.
 func TestStandIn(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	bin := standin.Program(t)

@@ -1,6 +1,5 @@
-// Package endpoint runs a function's program, built as shipped, as Function Compute and Knative do, on a real API
-// server and a simulated cloud, and calls it as the engine does. One class is tested in all situations, and every class
-// in both runtimes.
+// Package endpoint runs a function's program, built as shipped, as Function Compute and Knative do, on a real API server and a
+// simulated cloud, and calls it as the engine does. One class is tested in all situations, and every class in both runtimes.
 package endpoint
 
 import (
@@ -40,8 +39,6 @@ import (
 
 const class = "tag-missing"
 
-// programs builds the programs of all classes once, and returns their folder, where each has the name of its class's
-// folder.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "lbremedy-endpoint")
 	if err != nil {
@@ -68,7 +65,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A world is what a function needs: a failed Service, a cluster and a cloud.
 type world struct {
 	cloud   *sim.Cloud
 	gate    *gate // in front of the cloud
@@ -77,7 +73,7 @@ type world struct {
 	svc     *corev1.Service
 	engine  hand.Key
 	env     []string
-	touched int // number of orders, each of which leaves a different mark
+	touched int // number of orders, each with its own mark
 }
 
 func build(t *testing.T) *world {
@@ -116,7 +112,6 @@ func build(t *testing.T) *world {
 	return w
 }
 
-// own returns static credentials for the program.
 func (w *world) own() []string {
 	return []string{"ALIBABA_CLOUD_ACCESS_KEY_ID=" + w.key.AccessKeyID, "ALIBABA_CLOUD_ACCESS_KEY_SECRET=" + w.key.Secret}
 }
@@ -130,14 +125,12 @@ func remedyOf(t *testing.T, class string) *remedy.Remedy {
 	return functions.All[i]
 }
 
-// hand returns the engine's side of a class's hand.
 func (w *world) hand(r *remedy.Remedy, send func(context.Context, []byte) ([]byte, error)) *hand.Remote {
 	return &hand.Remote{
 		Class: r, Key: w.engine, Decode: step.Decode, Known: functions.Chinese(chinese.Language)().Has, Send: send, Read: w.cluster.Service,
 	}
 }
 
-// about returns a call about the current Service.
 func (w *world) about(t *testing.T, class string) hand.About {
 	t.Helper()
 	svc, err := w.cluster.Service(t.Context(), w.svc.Namespace, w.svc.Name)
@@ -165,7 +158,6 @@ func (w *world) looks(t *testing.T, h *hand.Remote) error {
 	return err
 }
 
-// touches makes the hand touch the Service.
 func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) {
 	t.Helper()
 	steps, err := hand.Steps([]remedy.Step{step.Resync{}})
@@ -178,7 +170,6 @@ func (w *world) touches(t *testing.T, h *hand.Remote) (hand.ApplyAnswer, error) 
 	return h.Apply(t.Context(), hand.Order{About: about, Step: steps[0], Fresh: true})
 }
 
-// orders makes the hand touch the Service, and checks the mark.
 func (w *world) orders(t *testing.T, h *hand.Remote) {
 	t.Helper()
 	a, err := w.touches(t, h)
@@ -248,7 +239,6 @@ func newGate(t *testing.T, to string) *gate {
 
 func (g *gate) addr() string { return g.listen.Addr().String() }
 
-// close makes new connections wait until the gate opens.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -264,7 +254,6 @@ func (g *gate) open() {
 	}
 }
 
-// cut closes the current connections.
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -284,7 +273,6 @@ type function struct {
 	ended chan error
 }
 
-// Write receives the log.
 func (f *function) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,7 +292,6 @@ func (f *function) log() string {
 	return f.text.String()
 }
 
-// logged waits until the log has at least n matches of the pattern.
 func (f *function) logged(t *testing.T, pattern string, n int) {
 	t.Helper()
 	find := regexp.MustCompile(pattern)
@@ -320,7 +307,6 @@ func (f *function) logged(t *testing.T, pattern string, n int) {
 	}
 }
 
-// start starts the program and waits until it is ready.
 func (w *world) start(t *testing.T, env ...string) *function {
 	t.Helper()
 	return w.startOf(t, class, env...)
@@ -364,7 +350,6 @@ func (w *world) startOf(t *testing.T, class string, env ...string) *function {
 	return f
 }
 
-// ends checks that the program ends without an error.
 func (f *function) ends(t *testing.T) {
 	t.Helper()
 	select {
@@ -377,7 +362,6 @@ func (f *function) ends(t *testing.T) {
 	}
 }
 
-// posts returns a function that posts calls to a path of the program.
 func (f *function) posts(client *http.Client, path string, header map[string]string) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, call []byte) ([]byte, error) {
 		a, text, err := f.post(ctx, client, path, call, header)
@@ -388,7 +372,6 @@ func (f *function) posts(client *http.Client, path string, header map[string]str
 	}
 }
 
-// post posts a call to a path and returns the answer with its body.
 func (f *function) post(ctx context.Context, client *http.Client, path string, call []byte, header map[string]string) (*http.Response, []byte, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+path, bytes.NewReader(call))
 	if err != nil {
@@ -413,7 +396,6 @@ func stop(t *testing.T, f *function) {
 	}
 }
 
-// refuses waits until a program accepts no more connections.
 func (f *function) refuses(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))

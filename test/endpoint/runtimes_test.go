@@ -27,8 +27,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/fc"
 )
 
-// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and calls it by the API
-// InvokeFunction like the engine.
+// TestGoRuntime runs the program in Function Compute's Go runtime, with the real SDK, and invokes it by the API like the engine.
 func TestGoRuntime(t *testing.T) {
 	t.Parallel()
 	w, platform := build(t), fc.New(t)
@@ -136,7 +135,6 @@ func TestGoRuntime(t *testing.T) {
 	f.ends(t)
 }
 
-// gateway returns the engine's function for invoking by the API. of has what the platform adds to each invocation.
 func (w *world) gateway(t *testing.T, platform *fc.Runtime, of *fc.Invocation) func(context.Context, []byte) ([]byte, error) {
 	t.Helper()
 	caller := core.Credentials{AccessKeyID: "engine", Secret: "secret"}
@@ -168,14 +166,12 @@ routes:
 	return to[class].Send
 }
 
-// hold delays the next call to the cloud until the gate opens.
 func (w *world) hold(t *testing.T) {
 	t.Helper()
 	w.gate.close()
 	w.gate.cut() // open connections are not reused
 }
 
-// held waits until a call is delayed.
 func (w *world) held(t *testing.T) {
 	t.Helper()
 	select {
@@ -185,7 +181,6 @@ func (w *world) held(t *testing.T) {
 	}
 }
 
-// TestCustomRuntime runs the program as a custom runtime of Function Compute.
 func TestCustomRuntime(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -244,7 +239,6 @@ func TestCustomRuntime(t *testing.T) {
 	w.inHand(t, f, h)
 }
 
-// inHand sends SIGTERM during a call, which is answered all the same.
 func (w *world) inHand(t *testing.T, f *function, h *hand.Remote) {
 	t.Helper()
 	w.hold(t)
@@ -288,8 +282,7 @@ func TestKnative(t *testing.T) {
 	w.inHand(t, f, w.hand(remedyOf(t, class), f.posts(&http.Client{Transport: h2c}, "/", nil)))
 }
 
-// TestAnywhere checks that a function answers only the engine. Without a cluster it is not ready, and reports that to
-// the engine, too.
+// TestAnywhere: a function answers only the engine. Without a cluster it is not ready, and reports that to the engine, too.
 func TestAnywhere(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -317,8 +310,7 @@ func TestAnywhere(t *testing.T) {
 	f.ends(t)
 }
 
-// TestEveryProgram checks that each class's program answers in both runtimes, with its configuration, endpoint,
-// declaration and clients.
+// TestEveryProgram: each class's program answers in both runtimes, with its configuration, endpoint, declaration and clients.
 func TestEveryProgram(t *testing.T) {
 	t.Parallel()
 	w := build(t)
@@ -357,7 +349,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 }
 
-// TestSize checks that the largest program is small enough to start quickly, stripped and as a ZIP archive.
+// TestSize: the largest program is small enough to start quickly, stripped and as a ZIP archive.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	dir, err := programs()
@@ -409,7 +401,6 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// away returns an environment without a reachable cluster.
 func away(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -22,8 +22,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only
-// compared with them.
+// Evidence is the judge's input. Writes are from the logs of the API servers and the cloud; the journal is only compared with them.
 type evidence struct {
 	Services []witness
 	Failures []failure
@@ -36,21 +35,18 @@ type evidence struct {
 	Undone   []string // differences from the state before an undone step
 }
 
-// A witness is a Service of the history and its final state.
 type witness struct {
 	Name, UID, Class string
 	Ends             event.Result // expected result
 	Healed           bool
 }
 
-// A failure is the controller's report of a failure, or of its end, from the API server's log.
 type failure struct {
 	UID, Reason string
 	At          time.Time
 	Over        bool
 }
 
-// A write is a request that changed something, from the server's log.
 type write struct {
 	At       time.Time // of the request
 	Who      string    // part
@@ -65,14 +61,12 @@ type write struct {
 	Presence string    // for people
 }
 
-// A recorded is a record of the journal with NATS's time of storage.
 type recorded struct {
 	event.Record
 	Sequence uint64
 	Stored   time.Time
 }
 
-// audited is a line of an API server's audit log.
 type audited struct {
 	Verb             string
 	User             struct{ Username string }
@@ -83,7 +77,6 @@ type audited struct {
 	Received         time.Time `json:"requestReceivedTimestamp"`
 }
 
-// logs are the API servers' audit logs, as far as read.
 type logs struct {
 	files  []string
 	offset map[string]int64
@@ -140,12 +133,10 @@ func (l *logs) read() error {
 	return nil
 }
 
-// reasons are the reasons of the controller's Events about failed syncs.
 var reasons = []string{"SyncLoadBalancerFailed", "UnAvailableLoadBalancer", "FailedAddFinalizer"}
 
 var successes = []string{"EnsuredLoadBalancer"}
 
-// hear records the controller's Events. Lines are in order.
 func (l *logs) hear(a audited) {
 	if a.ObjectRef.Resource != "events" || a.ResponseStatus.Code >= 300 {
 		return
@@ -175,7 +166,6 @@ func (l *logs) failures(uids map[string]bool) []failure {
 	return out
 }
 
-// writes returns the parts' writes to the cluster since a time.
 func (l *logs) writes(since time.Time, uids map[string]string) []write {
 	var out []write
 	for _, a := range l.lines {
@@ -209,7 +199,6 @@ func (l *logs) writes(since time.Time, uids map[string]string) []write {
 // reading are the prefixes of actions that change nothing.
 var reading = []string{"Describe", "List", "Get", "Query", "Simulate"}
 
-// cloudWrites returns the parts' writes to the cloud since a time.
 func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	var out []write
 	for _, c := range calls {
@@ -236,8 +225,8 @@ func cloudWrites(calls []sim.Call, since time.Time, parts []*part) []write {
 	return out
 }
 
-// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit
-// may lack the end, so the leader states the journal's length.
+// records returns the journal since the start of the world, in order. Any node of NATS answers, and one that was hit may lack the
+// end, so the leader states the journal's length.
 func (w *world) records(ctx context.Context) ([]recorded, error) {
 	asked, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -277,9 +266,8 @@ const late = backlog + time.Minute
 // midway is how long a run in progress may take after the end.
 const midway = 30 * time.Second
 
-// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing
-// about the restored Service since: then it has not checked the current state yet. From memory, it may report syncing
-// what was lost.
+// unheard reports whether a part's write to a Service was lost with the cluster and the controller has reported nothing about the
+// restored Service since: then it has not checked the current state yet, and may report syncing what was lost.
 func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	w.mu.Lock()
 	e := evidence{Lost: slices.Clone(w.lost)}
@@ -298,7 +286,6 @@ func (w *world) unheard(ctx context.Context, service, uid string) bool {
 	return err != nil || said[len(said)-1].Over && !ccm.InForce(svc)
 }
 
-// works reports whether a Service works and the controller's last report is not a failure.
 func (w *world) works(ctx context.Context, service, uid string) bool {
 	if !w.bed.Works(service) {
 		return false
@@ -311,8 +298,7 @@ func (w *world) works(ctx context.Context, service, uid string) bool {
 	return err == nil && over(said)
 }
 
-// kept returns the controller's reports about a Service from the cluster's Events: an API server that is killed between
-// a write and its audit line loses the line.
+// kept returns the controller's reports about a Service from the Events: an API server killed after a write can lose its audit line.
 func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	list, err := w.cluster.Client().CoreV1().Events(w.bed.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
 	if err != nil {
@@ -338,8 +324,7 @@ func (w *world) kept(ctx context.Context, uid string) ([]failure, error) {
 	return said, nil
 }
 
-// caughtUp returns an error while a node of NATS lacks data of the others: any node answers readers, and one that was
-// hit may lack the end of the journal.
+// caughtUp returns an error while a node of NATS lacks data: any node answers readers, and one that was hit may lack the journal's end.
 func (w *world) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -376,7 +361,6 @@ func (w *world) outwait(ctx context.Context, services []witness) {
 	})
 }
 
-// gather collects the evidence of a history.
 func (w *world) gather(ctx context.Context, h *history) (evidence, error) {
 	e := evidence{Budget: h.budget}
 	uids := map[string]bool{}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestNoWorld checks that a world that cannot start returns the reason and leaves nothing running.
+// TestNoWorld: a world that cannot start returns the reason and leaves nothing running.
 func TestNoWorld(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -34,7 +34,7 @@ func TestNoWorld(t *testing.T) {
 	}
 }
 
-// TestPorts checks that parts get their ports back: they may not have been assigned to others meanwhile.
+// TestPorts: parts get their ports back, which were not assigned to others meanwhile.
 func TestPorts(t *testing.T) {
 	free, err := ports(20)
 	if err != nil {
@@ -46,8 +46,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestResumeCutOff checks a node of NATS that is cut off and answers readers with old data: resuming through a node
-// that does not know of the pause must not report that nothing is paused.
+// TestResumeCutOff: a node of NATS that is cut off answers readers with old data. Resuming through a node that does not know of
+// the pause must not report that nothing is paused.
 func TestResumeCutOff(t *testing.T) {
 	ctx := t.Context()
 	w := &world{dir: t.TempDir()}

@@ -21,7 +21,7 @@ import (
 type kind struct {
 	name        string
 	least, most time.Duration // duration
-	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends by itself.
+	// strike causes the fault. It returns what it hit, and a function that ends the fault; nil: it ends automatically.
 	strike func(ctx context.Context, w *world, r *rand.Rand) (hit string, heal func(context.Context) error, err error)
 	long   bool // too long for the short form
 }
@@ -56,7 +56,6 @@ var kinds = []kind{
 	{name: "disk full", least: 3 * time.Second, most: 8 * time.Second, strike: fill},
 }
 
-// pick returns a random part with one of these roles.
 func pick(w *world, r *rand.Rand, roles ...string) *part {
 	var all []*part
 	for _, role := range roles {
@@ -67,7 +66,7 @@ func pick(w *world, r *rand.Rand, roles ...string) *part {
 
 type strike = func(context.Context, *world, *rand.Rand) (string, func(context.Context) error, error)
 
-// kill kills processes one after the other. They restart by themselves.
+// kill kills processes one after the other. They are restarted.
 func kill(roles ...string) strike {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		var hit []string
@@ -83,7 +82,6 @@ func kill(roles ...string) strike {
 	}
 }
 
-// stop stops a process and continues it later.
 func stop(roles ...string) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		p := pick(w, r, roles...)
@@ -111,7 +109,6 @@ func slow(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	return p.Name, func(context.Context) error { close(ends); return <-ended }, nil
 }
 
-// stepDown moves the leadership of a stream to another node.
 func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{stream.Failed, stream.Cases, "KV_lbremedy"}
 	name := names[r.IntN(len(names))]
@@ -128,10 +125,8 @@ func stepDown(ctx context.Context, w *world, r *rand.Rand) (string, func(context
 	})
 }
 
-// links are the connections of a part that can break.
 var links = []string{"nats", "kube", "cloud", "function"}
 
-// partition breaks all connections of one part to one other.
 func partition(m mode) strike {
 	return func(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 		for {
@@ -160,7 +155,6 @@ func cutOff(_ context.Context, w *world, r *rand.Rand) (string, func(context.Con
 	return hit, func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// around returns the proxies between one node of NATS and the others.
 func (w *world) around(i int) (all []*proxy) {
 	for j := range nodes {
 		if j != i {
@@ -170,14 +164,12 @@ func (w *world) around(i int) (all []*proxy) {
 	return all
 }
 
-// silent mutes the exporter's watch, while its connection remains open.
 func silent(_ context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, mute)
 	return "exporter", func(context.Context) error { through(all, pass); return nil }, nil
 }
 
-// twice delivers each answer of the cloud to one part twice.
 func twice(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	p := pick(w, r, "worker", "function")
 	through(p.proxies["cloud"], double)
@@ -199,7 +191,6 @@ func (w *world) process(name string, s syscall.Signal) error {
 	return nil
 }
 
-// restart kills one or both API servers.
 func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Context) error, error) {
 	names := []string{"kube-apiserver", "kube-apiserver-2"}
 	if n := r.IntN(3); n < 2 {
@@ -212,9 +203,8 @@ func restart(_ context.Context, w *world, r *rand.Rand) (string, func(context.Co
 	return strings.Join(names, " and "), nil, errs
 }
 
-// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which
-// cache state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it
-// and are lost.
+// restore resets etcd to a copy that is some seconds old, like a person who restores a backup. The API servers, which cache
+// state, are restarted, and resource versions continue. Writes are paused until the copy, so most come after it and are lost.
 func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(context.Context) error, err error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -254,7 +244,6 @@ func restore(ctx context.Context, w *world, _ *rand.Rand) (_ string, _ func(cont
 	}, nil
 }
 
-// compact cuts the exporter's watch and compacts the history that it needs to resume.
 func compact(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	all := w.of("exporter")[0].proxies["kube"]
 	through(all, refuse)
@@ -298,7 +287,6 @@ func insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// quiet marks the time, until over is called, in which nothing may be written.
 func (w *world) quiet() (over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +299,6 @@ func (w *world) quiet() (over func()) {
 	}
 }
 
-// lose marks a time whose writes to the cluster are lost.
 func (w *world) lose(s span) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,7 +325,6 @@ func (w *world) pause(ctx context.Context, cluster string) (resume func(context.
 	}, nil
 }
 
-// ruling waits until no other fault changes the policy or restores an old one.
 func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	select {
 	case w.rules <- struct{}{}:
@@ -348,7 +334,6 @@ func (w *world) ruling(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// observe puts a policy without writes in force.
 func observe(ctx context.Context, w *world, _ *rand.Rand) (string, func(context.Context) error, error) {
 	release, err := w.ruling(ctx)
 	if err != nil {
@@ -381,7 +366,6 @@ func fill(_ context.Context, w *world, r *rand.Rand) (string, func(context.Conte
 	}, nil
 }
 
-// ballast fills the disk of a file.
 func ballast(file string) error {
 	f, err := os.Create(file)
 	if err != nil {

@@ -36,7 +36,6 @@ type blow struct {
 	hit   string // what it hit, if it has
 }
 
-// A history is the sequence of failures and faults of a seed.
 type history struct {
 	seed     uint64
 	name     string
@@ -50,7 +49,6 @@ type history struct {
 	recovered time.Duration // from the last fault's end until all had ended
 }
 
-// newHistory returns the history of a seed: two possible faults at a time.
 func newHistory(seed uint64, can []kind, services int) *history {
 	r := rand.New(rand.NewPCG(seed, 19))
 	h := &history{seed: seed, name: fmt.Sprintf("h%d", seed)}
@@ -103,7 +101,6 @@ func (w *world) uid(ctx context.Context, service string) (uid string, err error)
 	return uid, err
 }
 
-// play plays a history on the world and returns the evidence.
 func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Minute, errors.New("the history takes more than 10 minutes"))
 	defer cancel()
@@ -133,8 +130,7 @@ func (h *history) play(ctx context.Context, w *world, log io.Writer) (evidence, 
 	return e, err
 }
 
-// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the
-// previous history.
+// limit puts the history's policy in force, with unused budgets and closed breakers, which a person closes after the previous history.
 func (h *history) limit(ctx context.Context, w *world) error {
 	budget := cmp.Or(h.budget, plenty)
 	w.mu.Lock()
@@ -157,7 +153,6 @@ func (h *history) limit(ctx context.Context, w *world) error {
 	})
 }
 
-// fail injects all failures and faults, and returns when the faults have ended.
 func (h *history) fail(ctx context.Context, w *world) []error {
 	var all sync.WaitGroup
 	errs := make([]error, len(h.services)+len(h.blows))
@@ -188,7 +183,6 @@ func (h *history) fail(ctx context.Context, w *world) []error {
 	return errs
 }
 
-// inject makes a Service fail, and retries while API servers are unavailable.
 func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	for {
 		trying, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -208,7 +202,6 @@ func (w *world) inject(ctx context.Context, f testbed.Fixture) error {
 	}
 }
 
-// settle waits until all Services have ended, and returns which have not in time.
 func (h *history) settle(ctx context.Context, w *world) (open string) {
 	ctx, cancel := context.WithTimeout(ctx, backlog)
 	defer cancel()
@@ -242,7 +235,6 @@ func (h *history) settle(ctx context.Context, w *world) (open string) {
 	}
 }
 
-// stands returns why a Service has not ended; empty if it has.
 func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid string) string {
 	msg, err := w.stream.Last(ctx, stream.Cases, event.CaseSubject(w.bed.ID, uid, f.Class))
 	if err != nil {
@@ -262,7 +254,6 @@ func (h *history) stands(ctx context.Context, w *world, f testbed.Fixture, uid s
 	return fmt.Sprintf("%s %s by %s, healed: %t: %s", rec.Phase, rec.Result, rec.Who, s.Healed, reasonOf(rec))
 }
 
-// tidy repairs the Services that still fail, like a person.
 func (h *history) tidy(ctx context.Context, w *world) error {
 	if err := w.audit.read(); err != nil {
 		return err

@@ -19,7 +19,6 @@ type verdict struct {
 	Settled int      // Services with the expected result
 }
 
-// judge returns what is wrong with a history, from the evidence alone.
 func judge(e evidence) verdict {
 	var v verdict
 	wrong := func(format string, args ...any) { v.Wrong = append(v.Wrong, fmt.Sprintf(format, args...)) }
@@ -81,8 +80,8 @@ func judge(e evidence) verdict {
 	return v
 }
 
-// lost reports whether a write may have been lost by restoring an older copy of the cluster, and may therefore be
-// repeated. Writes just before the copy may or may not be in it.
+// lost reports whether a write may have been lost by restoring an older copy of the cluster, and may be repeated. Writes just before the
+// copy may or may not be in it.
 func (e evidence) lost(w write) bool {
 	return w.Where == "cluster" && slices.ContainsFunc(e.Lost, func(s span) bool { return w.At.After(s.from.Add(-begun)) && w.At.Before(s.to) })
 }
@@ -113,7 +112,6 @@ func (e evidence) outcome(s witness, v *verdict, wrong func(string, ...any)) {
 	}
 }
 
-// ended reports whether a Service ended as expected.
 func (s witness) ended(rec event.Record) bool {
 	if rec.Phase != event.Settled {
 		return false
@@ -125,7 +123,6 @@ func (s witness) ended(rec event.Record) bool {
 	return rec.Result == s.Ends
 }
 
-// reasonOf returns the reason of a case's state, in the journal's words.
 func reasonOf(rec event.Record) string {
 	var all []string
 	for _, text := range []string{string(rec.Held), rec.Rule.String(), rec.Ask.String(), rec.Note.String(), rec.Error} {
@@ -147,8 +144,7 @@ func (e evidence) last(uid, class string, by time.Time) *event.Record {
 	return nil
 }
 
-// covers returns the record of a write, or an error: the last record about the Service before the write has to announce
-// it, and be from the same author.
+// covers returns the record of a write, or an error: the last record before it about the Service has to announce it, by the same author.
 func (e evidence) covers(w write) (*event.Record, string) {
 	uids := []string{w.UID}
 	if w.Where == "cloud" { // the cloud knows no Services: any will do
@@ -181,7 +177,6 @@ func (e evidence) covers(w write) (*event.Record, string) {
 	return nil, "no journal entry covers it: " + strings.Join(slices.Compact(why), ", or ")
 }
 
-// announces reports whether a write matches a step of a journal.
 func announces(step event.StepRecord, w write) bool {
 	for _, text := range append(slices.Clone(w.Keys), w.Targets...) {
 		if !strings.Contains(string(step.Step), text) {

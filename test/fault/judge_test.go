@@ -11,13 +11,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// at returns a time of the sound history, in seconds since its start.
 func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a question
-// about a third.
+// sound returns the evidence of a history without errors: two steps on one Service, one on another, and a question about a third.
 func sound() evidence {
 	tag := event.StepRecord{Kind: "tag", Text: say.Literal("tag lb-1"), Step: json.RawMessage(`{"id":"lb-1"}`)}
 	touch := event.StepRecord{Kind: "resync", Text: say.Literal("trigger a resync"), Step: json.RawMessage(`{}`)}
@@ -55,7 +53,6 @@ func sound() evidence {
 	}
 }
 
-// TestJudge checks that the judge accepts a sound history and finds each planted defect.
 func TestJudge(t *testing.T) {
 	if v := judge(sound()); len(v.Wrong) > 0 || v.Settled != 3 || v.Writes != 3 || len(v.Open) > 0 {
 		t.Fatalf("of a sound history: %+v", v)
@@ -65,7 +62,6 @@ func TestJudge(t *testing.T) {
 		w.At, w.Who = at(seconds), who
 		e.Writes = append(e.Writes, w)
 	}
-	// cut removes records about a Service with these phases.
 	cut := func(e *evidence, uid string, phases ...event.Phase) {
 		e.Records = slices.DeleteFunc(e.Records, func(r recorded) bool { return r.Service.UID == uid && slices.Contains(phases, r.Phase) })
 	}
@@ -114,7 +110,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeOfARestoredCluster checks that lost writes may be repeated.
 func TestJudgeOfARestoredCluster(t *testing.T) {
 	e := sound()
 	again := e.Writes[1]
@@ -125,7 +120,6 @@ func TestJudgeOfARestoredCluster(t *testing.T) {
 	}
 }
 
-// TestSeed checks that a seed always gives the same history.
 func TestSeed(t *testing.T) {
 	if one, two := newHistory(7, kinds, perHistory).String(), newHistory(7, kinds, perHistory).String(); one != two {
 		t.Errorf("%s\n%s", one, two)

@@ -1,14 +1,13 @@
-// Fault plays random histories on lbremedy and judges them. A seed determines a history: Services fail in different
-// classes while two faults occur at random times. All parts are processes: three nodes of NATS, which store each
-// message three times and sync it to disk, two API servers on one etcd, two workers, a function that one of them calls,
-// and the exporter. Cloud and controller are simulated in this process. A proxy connects each pair of parts.
+// Fault plays random histories on lbremedy and judges them. A seed determines a history: Services fail in different classes while two
+// faults occur at random times. All parts are processes: three nodes of NATS, which store each message three times and sync it to disk, two
+// API servers on one etcd, two workers, a function that one of them calls, and the exporter. Cloud and controller are simulated in this
+// process. A proxy connects each pair of parts.
 //
-// The judge does not trust the parts. It takes writes from the audit logs of the API servers and from the cloud's log,
-// and failures from the audited Events. It reads the journal only to compare: each write has to be announced there
-// before, by its author, and made once.
+// The judge does not trust the parts. It takes writes from the audit logs of the API servers and from the cloud's log, and failures from
+// the audited Events. It reads the journal only to compare: each write has to be announced there before, by its author, and made once.
 //
-// SEED is the first seed (default 1), MINUTES the duration and HISTORIES the number of histories. KINDS=a,b limits the
-// kinds of faults. The exit code is 0 only if all histories were correct.
+// SEED is the first seed (default 1), MINUTES the duration and HISTORIES the number of histories. KINDS=a,b limits the kinds of faults. The
+// exit code is 0 only if all histories were correct.
 package main
 
 import (
@@ -45,7 +44,6 @@ func main() {
 	os.Exit(code)
 }
 
-// number reads a number from the environment.
 func number(env func(string) string, name string, otherwise uint64) (uint64, error) {
 	if env(name) == "" {
 		return otherwise, nil
@@ -121,7 +119,6 @@ func run(ctx context.Context, env func(string) string, out io.Writer) (code int,
 	return code, nil
 }
 
-// can returns the kinds of faults that can happen in the world.
 func (w *world) can() []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
 		return k.name == "disk full" && !w.full
@@ -174,7 +171,6 @@ func (t *tally) print(out io.Writer) {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// tell prints the journal and the writes of a history in order.
 func (e evidence) tell(out io.Writer) {
 	type line struct {
 		at   time.Time
@@ -212,7 +208,6 @@ func (e evidence) tell(out io.Writer) {
 	}
 }
 
-// tellParts prints the end of each part's log.
 func (w *world) tellParts(out io.Writer) {
 	for _, p := range w.parts {
 		if p.Role != "nats" {

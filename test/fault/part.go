@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// An assignment makes a process a part.
 type assignment struct {
 	Role string
 	Name string // of this instance of its role; in the journal, and in cluster and cloud
@@ -35,13 +34,10 @@ type assignment struct {
 	Key    string   // of a worker with a function: the private key; of the function: the public key
 }
 
-// roleVariable holds the assignment of a part, as JSON.
 const roleVariable = "LBREMEDY_FAULT_PART"
 
-// clock is the file with the error of a part's clock.
 const clock = "clock"
 
-// A part is a process that is restarted whenever it ends.
 type part struct {
 	assignment
 	proxies map[string][]*proxy // its connections: to nats, kube or cloud
@@ -57,7 +53,6 @@ type part struct {
 	done    chan struct{}
 }
 
-// keep starts a part and restarts it until end.
 func keep(a assignment, program string) (*part, error) {
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
 		return nil, err
@@ -121,7 +116,6 @@ func (p *part) start() (chan struct{}, error) {
 	return ended, nil
 }
 
-// signal sends the process a signal, and ignores a process that has just ended.
 func (p *part) signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

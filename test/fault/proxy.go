@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// A mode is a proxy's treatment of data.
 type mode int
 
 const (
@@ -18,8 +17,7 @@ const (
 	double      // received data arrives twice
 )
 
-// A proxy connects one part to another, which may be several servers: the first that accepts a connection gets it, as
-// behind a load balancer.
+// A proxy connects one part to another, or to the first of several servers that accepts a connection, as behind a load balancer.
 type proxy struct {
 	listener net.Listener
 	to       []string
@@ -33,14 +31,12 @@ type proxy struct {
 	closed  bool
 }
 
-// A link is a connection through a proxy.
 type link struct {
 	client, server net.Conn
 	epoch          int  // of its creation
 	lost           bool // some data was lost
 }
 
-// newProxy starts a proxy to host:port addresses.
 func newProxy(to ...string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +75,6 @@ func (p *proxy) close() {
 	_ = p.listener.Close()
 }
 
-// reset resets a link, like a firewall that has dropped it.
 func (l *link) reset() {
 	for _, c := range []net.Conn{l.client, l.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -136,7 +131,6 @@ func (p *proxy) carry(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// pump copies one direction until it ends, and then ends the other.
 func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -156,7 +150,6 @@ func (p *proxy) pump(l *link, to, from net.Conn, back bool) {
 	}
 }
 
-// copies returns how often to write what was read, and waits if necessary.
 func (p *proxy) copies(l *link, back bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

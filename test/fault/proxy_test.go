@@ -55,7 +55,6 @@ func (c *caller) says(text string) {
 	}
 }
 
-// hears expects this line, or the end of the connection if empty.
 func (c *caller) hears(text string) {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -67,7 +66,6 @@ func (c *caller) hears(text string) {
 	}
 }
 
-// silent expects no data for a moment.
 func (c *caller) silent() {
 	c.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
@@ -78,7 +76,6 @@ func (c *caller) silent() {
 	}
 }
 
-// loses waits until the proxy has lost data.
 func loses(t *testing.T, p *proxy) {
 	t.Helper()
 	shell.Until(t, "something is lost", func() bool {
@@ -93,8 +90,7 @@ func loses(t *testing.T, p *proxy) {
 	})
 }
 
-// TestProxy checks that held data arrives late, lost data ends the connection, and muted connections stay mute while
-// others work.
+// TestProxy: held data arrives late, lost data ends the connection, and muted connections stay mute while others work.
 func TestProxy(t *testing.T) {
 	begin := func(t *testing.T) (*proxy, *caller) {
 		p, err := newProxy("127.0.0.1:1", echo(t)) // nothing listens at the first address

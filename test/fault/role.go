@@ -38,13 +38,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// Limits of a run in these histories: its duration, and how long it watches.
 const (
 	bound = 15 * time.Second // an order to a function needs 5 s beyond its expiry
 	watch = 3 * time.Second
 )
 
-// play is the main function of a part. It returns if the process is not a part.
 func play() {
 	text := os.Getenv(roleVariable)
 	if text == "" {
@@ -72,8 +70,7 @@ func play() {
 	os.Exit(0)
 }
 
-// natsMain runs a node of NATS. Clients and other nodes use only the configured addresses, which are those of proxies;
-// the address that it advertises leads nowhere.
+// natsMain runs a node of NATS. Clients and other nodes use only the addresses of proxies; the address that it advertises leads nowhere.
 func natsMain(ctx context.Context, a assignment) error {
 	o := &server.Options{
 		ServerName: a.Name, Host: "127.0.0.1", Port: a.Port, JetStream: true, StoreDir: filepath.Join(a.Dir, "store"), SyncAlways: true, NoSigs: true,
@@ -153,7 +150,6 @@ func workerMain(ctx context.Context, a assignment) error {
 	return (&host.Host{Env: env.Env, Remedies: remedies}).Work(ctx, 16)
 }
 
-// callFunction makes the engine call the function for all classes.
 func (a assignment) callFunction(env *engine.Env) error {
 	key, err := hand.ParseKey([]byte(a.Key))
 	if err != nil {
@@ -174,7 +170,6 @@ func (a assignment) callFunction(env *engine.Env) error {
 	return nil
 }
 
-// functionMain serves the hands of all classes, without a connection to NATS.
 func functionMain(ctx context.Context, a assignment) error {
 	env, err := host.ConnectReads(a.config())
 	if err != nil {
@@ -210,8 +205,8 @@ func functionMain(ctx context.Context, a assignment) error {
 	return nil
 }
 
-// wrong returns a clock shifted by the value in a file, which is read continuously. The clients of NATS and of the
-// cloud do not support such a clock and use the right time.
+// wrong returns a clock shifted by the value in a file, which is read continuously. The clients of NATS and of the cloud do not
+// support such a clock and use the right time.
 func wrong(file string) func() time.Time {
 	var by atomic.Int64
 	read := func() {
@@ -232,7 +227,6 @@ func wrong(file string) func() time.Time {
 	return func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
 }
 
-// joined connects to NATS as the judge, once the nodes have a leader.
 func joined(ctx context.Context, nats string) (*stream.Stream, error) {
 	var last error
 	for ctx.Err() == nil {

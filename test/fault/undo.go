@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// before returns the annotations that others than the parts have set on a Service, from the audit log, and whether the
-// log contains its creation. A killed API server loses lines.
+// before returns the annotations that others than the parts have set on a Service, from the audit log, and whether the log
+// contains its creation. A killed API server loses lines.
 func (l *logs) before(service string) (out map[string]string, whole bool) {
 	out = map[string]string{}
 	for _, a := range l.lines {
@@ -47,8 +47,7 @@ func (l *logs) before(service string) (out map[string]string, whole bool) {
 	return out, whole
 }
 
-// takeBack undoes, like a person, the fix of one Service whose annotations were changed, and returns differences from
-// the state before. Without such a Service it does nothing.
+// takeBack undoes, like a person, one fix that changed annotations, if any, and returns differences from the state before.
 func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []string, err error) {
 	for _, s := range e.Services {
 		r := e.last(s.UID, s.Class, time.Time{})

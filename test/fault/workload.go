@@ -17,8 +17,7 @@ func fixtures() []testbed.Fixture {
 	return slices.DeleteFunc(testbed.All(), func(f testbed.Fixture) bool { return !slices.Contains(failing, f.Name) })
 }
 
-// classes returns the classes of the workload, sorted, with those of the controller's messages when API servers refuse
-// its writes or do not answer.
+// classes returns the workload's classes, sorted, with those for API servers that refuse the controller's writes or do not answer.
 func classes() []string {
 	all := []string{"unclassified", "write-refused"}
 	for _, f := range fixtures() {
@@ -28,7 +27,6 @@ func classes() []string {
 	return slices.Compact(all)
 }
 
-// workload returns n failing Services, named for the history.
 func workload(r *rand.Rand, history string, n int) []testbed.Fixture {
 	all := fixtures()
 	var out []testbed.Fixture

@@ -36,8 +36,8 @@ const (
 	startTime = 3 * time.Minute  // of all parts, on a busy machine
 )
 
-// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller,
-// which run in this process. A proxy connects each pair of parts.
+// A world is the base of histories: all parts of lbremedy as processes, around the simulated cloud and its controller, which run
+// in this process. A proxy connects each pair of parts.
 type world struct {
 	dir     string
 	cluster *cluster.Cluster // through one API server
@@ -62,11 +62,9 @@ type world struct {
 	full   bool   // disks of nodes can be filled
 }
 
-// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its
-// end.
+// A span is a time in which something was in force, from the acknowledgement of its start to before the request of its end.
 type span struct{ from, to time.Time }
 
-// newWorld starts a world with its files in a folder.
 func newWorld(ctx context.Context, dir string, log io.Writer) (*world, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("the world is not ready after %s", startTime))
 	defer cancel()
@@ -110,8 +108,7 @@ func (w *world) end() {
 	}
 }
 
-// ports returns n free ports for parts that restart on the same one. They are below the ranges from which systems
-// assign ports: Linux begins at 32768, others at 49152.
+// ports returns n free ports for parts that restart on them, below those that systems assign: Linux from 32768, others from 49152.
 func ports(n int) ([]int, error) {
 	const first, end = 12000, 32000
 	var out []int
@@ -217,22 +214,18 @@ func (w *world) startCluster(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// plenty is a budget that no history exhausts.
 const plenty = 1000
 
-// rules returns a policy with this mode and budget for each class.
 func rules(mode remedy.Mode, budget int) string {
 	return fmt.Sprintf("mode: %s\nbudgets: {class: %d, least: 1000}\nclasses: {tag-missing: {risk: high, oneWay: true}}\n", mode, budget)
 }
 
-// settings are stream settings on all nodes that fit a small disk.
 func settings(cluster string) stream.Settings {
 	return stream.Settings{
 		Clusters: []string{cluster}, Replicas: nodes, FailedBytes: 16 << 20, CasesBytes: 64 << 20, DeadBytes: 16 << 20, KeysBytes: 64 << 20,
 	}
 }
 
-// setUp creates streams and consumers on all nodes.
 func (w *world) setUp(ctx context.Context) error {
 	for {
 		_, err := w.stream.Setup(ctx, classes(), settings(w.bed.ID))
@@ -261,7 +254,6 @@ func (w *world) setUp(ctx context.Context) error {
 	return w.bed.Allow(ctx, rules(remedy.Fix, plenty))
 }
 
-// shorten shortens the redelivery of a killed part's messages for a class.
 func (w *world) shorten(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -332,7 +324,6 @@ func (w *world) startParts(ctx context.Context) error {
 	return nil
 }
 
-// admit gives a part its generated rights, as a user of the cluster and a caller of the cloud.
 func (w *world) admit(ctx context.Context, a *assignment, who string, proxies map[string][]*proxy) error {
 	rights, err := identity.Of(who)
 	if err != nil {
@@ -375,5 +366,4 @@ func (w *world) admit(ctx context.Context, a *assignment, who string, proxies ma
 	return nil
 }
 
-// userPrefix is the prefix of the parts' users.
 const userPrefix = "fault:"

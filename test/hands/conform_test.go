@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
-// conforms runs "lbremedy hand test" and returns the exit code, what does not hold, and all that was said.
 func (w *world) conforms(address, cases string) (code int, wrong []string, said string) {
 	w.Helper()
 	key := filepath.Join(w.TempDir(), "engine.pem")
@@ -43,7 +42,7 @@ func (w *world) conforms(address, cases string) (code int, wrong []string, said 
 	return code, wrong, out.String() + errs.String()
 }
 
-// Hands that keep the contract pass, and are asked for no write. The hand of another class or cluster does not pass.
+// Hands that keep the contract pass without being asked to write. The hand of another class or cluster does not pass.
 func TestConforms(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		code, wrong, said := w.conforms(w.url, sample+"/cases.yaml")
@@ -76,7 +75,6 @@ func TestBreaks(t *testing.T) {
 		}
 		return answer
 	}
-	// about returns the payload of a call, without a look at its signature.
 	about := func(call []byte) (e struct {
 		ID, Type, Source, Subject string
 		Data                      struct {
@@ -91,7 +89,6 @@ func TestBreaks(t *testing.T) {
 		}
 		return e
 	}
-	// accepts returns the answer of a hand that takes a call.
 	accepts := func(call []byte, answer string) []byte {
 		e := about(call)
 		text, err := json.Marshal(map[string]any{"id": e.ID, "cluster": e.Source, "class": e.Subject, "uid": e.Data.Failure.Service.UID,

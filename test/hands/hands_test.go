@@ -1,5 +1,4 @@
-// Package hands checks that the contract between engine and hand is complete: a class in Python, using only its
-// standard library, passes the tests of a served class in Go.
+// Package hands checks that the engine's contract is complete: a class in Python, with only its standard library, passes the tests of one in Go.
 package hands
 
 import (
@@ -64,7 +63,6 @@ func declared(t *testing.T) *remedy.Remedy {
 	return r
 }
 
-// inGo returns the same class in Go.
 func inGo(t *testing.T) *remedy.Remedy {
 	r := declared(t)
 	r.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
@@ -85,7 +83,6 @@ func inGo(t *testing.T) *remedy.Remedy {
 	return r
 }
 
-// A world is one hand, its API server, and the engine's key.
 type world struct {
 	testing.TB
 	cluster *cluster.Cluster
@@ -100,7 +97,6 @@ type world struct {
 	writes  atomic.Int64
 }
 
-// both runs a test with the hand in Go and the one in Python.
 func both(t *testing.T, test func(*testing.T, *world)) {
 	for name, start := range map[string]func(*testing.T, *world, string){"go": startGo, "python": startPython} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +111,6 @@ func both(t *testing.T, test func(*testing.T, *world)) {
 	}
 }
 
-// proxy counts requests to the API server, and returns its address.
 func (w *world) proxy(t *testing.T) string {
 	t.Helper()
 	to, err := url.Parse(w.cluster.Config.Host)
@@ -213,7 +208,6 @@ func (w *world) run(t *testing.T, c *exec.Cmd) {
 	w.url = strings.TrimSpace(line)
 }
 
-// send posts a call unchanged.
 func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(call))
 	if err != nil {
@@ -229,7 +223,6 @@ func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	return a.StatusCode, body, err
 }
 
-// remote returns the engine's side of the hand, and a variable with its last call.
 func (w *world) remote() (*hand.Remote, *[]byte) {
 	last := new([]byte)
 	c, err := kube.New(w.cluster.Config)
@@ -250,7 +243,6 @@ func (w *world) remote() (*hand.Remote, *[]byte) {
 	}, last
 }
 
-// fits checks that a call and its answer match the published schemas.
 func (w *world) fits(call, answer []byte) {
 	w.Helper()
 	name := map[string]string{"io.lbremedy.look.v1": "look", "io.lbremedy.apply.v1": "apply"}
@@ -275,7 +267,6 @@ func (w *world) fits(call, answer []byte) {
 	}
 }
 
-// service creates a Service, and returns the description for a call about it.
 func (w *world) service() hand.About {
 	w.Helper()
 	ns := w.cluster.Namespace(w)
@@ -291,8 +282,7 @@ func (w *world) service() hand.About {
 	}}
 }
 
-// TestReaches checks that a reachable hand answers without reading anything, and that a hand of another cluster
-// refuses.
+// TestReaches: a reachable hand answers without reading anything, and a hand of another cluster refuses.
 func TestReaches(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -308,7 +298,6 @@ func TestReaches(t *testing.T) {
 	})
 }
 
-// TestLife diagnoses, fixes, proves and undoes a Service.
 func TestLife(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -373,7 +362,6 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// value returns the annotation in the API server.
 func (w *world) value(of hand.About) string {
 	w.Helper()
 	svc, err := w.cluster.Client().CoreV1().Services(of.Service.Namespace).Get(context.Background(), of.Service.Name, metav1.GetOptions{})
@@ -383,8 +371,7 @@ func (w *world) value(of hand.About) string {
 	return svc.Annotations[annotation]
 }
 
-// TestHostileCallers checks that a call that is not the engine's, or not for this hand, or expired, reads and writes
-// nothing.
+// TestHostileCallers: a call that is not the engine's, or not for this hand, or expired, reads and writes nothing.
 func TestHostileCallers(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, last := w.remote()
@@ -457,7 +444,7 @@ func TestHostileCallers(t *testing.T) {
 	})
 }
 
-// TestUndeclared checks that a hand refuses the engine's call of a step that the class does not declare.
+// TestUndeclared: a hand refuses the engine's call of a step that the class does not declare.
 func TestUndeclared(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
@@ -472,7 +459,6 @@ func TestUndeclared(t *testing.T) {
 	})
 }
 
-// pemBytes returns the private key of a pair.
 func pemBytes(t *testing.T, k hand.Key) (ed25519.PrivateKey, error) {
 	t.Helper()
 	parsed, err := jwt.ParseEdPrivateKeyFromPEM(k.PEM())
@@ -482,7 +468,6 @@ func pemBytes(t *testing.T, k hand.Key) (ed25519.PrivateKey, error) {
 	return parsed.(ed25519.PrivateKey), nil
 }
 
-// payload returns the CloudEvent of a call.
 func payload(t testing.TB, call []byte) map[string]any {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(strings.Split(string(call), ".")[1])
@@ -496,7 +481,6 @@ func payload(t testing.TB, call []byte) map[string]any {
 	return event
 }
 
-// sign returns a call with a changed header and CloudEvent.
 func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, changes map[string]any) []byte {
 	t.Helper()
 	claims := jwt.MapClaims(maps.Clone(event))
@@ -510,7 +494,6 @@ func (w *world) sign(t *testing.T, key ed25519.PrivateKey, header, event, change
 	return []byte(text)
 }
 
-// hmac returns a call signed with the public key as a shared secret.
 func hmac(t *testing.T, public, body string) []byte {
 	t.Helper()
 	head := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + public + `"}`))

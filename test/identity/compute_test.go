@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
-// TestFunctionCompute checks that a function on Function Compute may only act as its class's ServiceAccount in the
-// cluster, which has only the class's rights.
+// TestFunctionCompute: a function on Function Compute may only act as its class's ServiceAccount, which has only the class's rights.
 func TestFunctionCompute(t *testing.T) {
 	root, err := cluster.Root()
 	if err != nil {

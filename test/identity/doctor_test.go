@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// streams starts a server with a policy, and connects to it.
 func streams(t *testing.T) *stream.Stream {
 	t.Helper()
 	s := nats.Streams(t)
@@ -37,7 +36,6 @@ func streams(t *testing.T) *stream.Stream {
 	return s
 }
 
-// scheduled runs the doctor once and returns an error for what it could not do or say.
 func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, checks []*doctor.Check) (doctor.RunResult, error) {
 	p := &doctor.ScheduledRun{Env: env, Cloud: account, Checks: checks}
 	r, err := p.Run(ctx)
@@ -53,8 +51,7 @@ func scheduled(ctx context.Context, env *engine.Env, account *cloud.Reader, chec
 	return r, err
 }
 
-// TestDoctor checks that on a timer, with its generated ClusterRole and RAM policy, all of the doctor's checks have a
-// result, and that without any one verb or action a check does not.
+// TestDoctor: with the generated ClusterRole and RAM policy, all checks have a result on a timer; without any one right, a check has none.
 func TestDoctor(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

@@ -21,8 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/nats"
 )
 
-// TestExporterRights checks that the exporter publishes with its declared rights, and not without any one of those that
-// this requires. The right to list Services is for counting them.
+// TestExporterRights: the exporter needs all declared rights to publish, except listing Services, which is for counting them.
 func TestExporterRights(t *testing.T) {
 	c := cluster.Join(t)
 	all, err := identity.Of("exporter")

@@ -18,13 +18,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// guardFile is the guard's policy, relative to the root of the repository.
 const guardFile = "infra/cluster/guard.yaml"
 
-// Guard puts the guard in force until the test ends, in one namespace or in all others. It waits until the guard
-// rejects a change of type of the Service judged, which then has a load balancer and a finalizer of the controller. The
-// patterns are those of protected namespaces. Expressions that fail or cost too much are ignored in production, and
-// fail here.
+// Guard puts the guard in force until the test ends, in one namespace or in all others. It waits until the guard rejects a change
+// of type of the Service judged, which then has a load balancer and a finalizer of the controller. The patterns are those of
+// protected namespaces. Expressions that fail or cost too much are ignored in production, and fail here.
 func Guard(
 	t testing.TB, c *cluster.Cluster, in metav1.LabelSelectorOperator, namespace string, judged types.NamespacedName, patterns []string,
 	actions ...admissionv1.ValidationAction,

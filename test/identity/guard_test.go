@@ -24,10 +24,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// editing are the rights of a cluster's administrators.
 var editing = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A guardedEdit is an edit of a Service, and the beginning of the guard's message; empty if it is allowed.
 type guardedEdit struct {
 	name   string
 	made   func(*corev1.Service) // changes a Service with a CLB of the controller's own
@@ -37,7 +35,6 @@ type guardedEdit struct {
 	says   string
 }
 
-// Beginnings of the messages.
 const (
 	typeGone      = "The controller deletes the load balancer of the Service"
 	otherBalancer = "The controller lets go of the load balancer"
@@ -56,7 +53,6 @@ func annotations(pairs ...string) func(*corev1.Service) {
 	}
 }
 
-// network makes it a Service with an NLB.
 func network(more ...string) func(*corev1.Service) {
 	return func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerClass, svc.Finalizers = new(ccm.NLBClass), []string{ccm.NLBFinalizer}
@@ -65,7 +61,6 @@ func network(more ...string) func(*corev1.Service) {
 	}
 }
 
-// bare makes it a Service without a successful sync.
 func bare(svc *corev1.Service) {
 	delete(svc.Labels, ccm.BalancerLabel)
 	svc.Status.LoadBalancer.Ingress = nil
@@ -128,7 +123,6 @@ func guardedEdits() []guardedEdit {
 			patch: `{"metadata":{"annotations":{"` + guard.Allow + `":"搬到 NLB"}},"spec":{"type":"ClusterIP"}}`},
 		{name: "another type, with a blank reason", made: annotations(guard.Allow, "  "), patch: away, says: typeGone},
 		{name: "another type, with a reason that is too long", made: annotations(guard.Allow, strings.Repeat("a", 257)), patch: away, says: typeGone},
-		// Deletions.
 		{name: "a deletion"},
 		{name: "a deletion of a labelled one", made: func(svc *corev1.Service) { svc.Labels[guard.Protect] = "true" }, says: protected},
 		{name: "a deletion of a labelled one, with a reason", made: func(svc *corev1.Service) {
@@ -156,8 +150,8 @@ func guardedEdits() []guardedEdit {
 	return list
 }
 
-// TestGuard checks that each rule rejects, or in the other mode warns of, exactly its edits, on a Service with 100
-// ports. The controller, lbremedy, unrelated edits and edits with a stated reason pass.
+// TestGuard: each rule rejects, or in the other mode warns of, exactly its edits, on a Service with 100 ports. The controller,
+// lbremedy, unrelated edits and edits with a stated reason pass.
 func TestGuard(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -178,7 +172,6 @@ func TestGuard(t *testing.T) {
 		return clients[user]
 	}
 	number := 0
-	// create creates a Service despite the guard.
 	create := func(ns string, change func(*corev1.Service)) *corev1.Service {
 		t.Helper()
 		number++
@@ -296,8 +289,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 
-	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is
-	// deleted.
+	// In a namespace of doctor.protect each Service with a load balancer is protected, until the namespace itself is deleted.
 	identity.Guard(t, c, metav1.LabelSelectorOpNotIn, ns, named(elsewhere), []string{"^" + free[:len(free)-1] + ".$"}, admissionv1.Deny, admissionv1.Audit)
 	gone := guardedEdit{name: "a deletion in a protected namespace"}
 	await(t, func() bool { _, err := edit(elsewhere, gone); return apierrors.IsForbidden(err) })
@@ -308,7 +300,6 @@ func TestGuard(t *testing.T) {
 	await(t, func() bool { _, err := edit(elsewhere, gone); return err == nil })
 }
 
-// named returns the name of a Service.
 func named(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }

@@ -1,9 +1,7 @@
-// Package identity gives tests the production identities of the classes: the rights that infra generates, enforced by
-// the API server, with the admission policy in force. The rules are read only from the generated files. A test can
-// remove a right to see its purpose. Begin with [Of].
-//
-// A class acts as its ServiceAccount by impersonation instead of a token: the API server sees the same user name and
-// groups, without additional requests. The ServiceAccount object is not created, because nothing reads it.
+// Package identity gives tests the production identities of the classes: the rights that infra generates, read only from the
+// generated files and enforced by the API server, with the admission policy in force. A test can remove a right to see its
+// purpose. Begin with [Of]. A class acts as its ServiceAccount by impersonation instead of a token: the API server sees the same
+// user name and groups, without additional requests. The ServiceAccount object is not created, because nothing reads it.
 package identity
 
 import (
@@ -40,7 +38,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Files of the generated rights, relative to the root of the repository.
 const (
 	rolesFile     = "infra/cluster/rbac.yaml"
 	admissionFile = "infra/cluster/admission.yaml"
@@ -62,8 +59,7 @@ type Rights struct {
 	Policy ram.Document        // on Alibaba Cloud
 }
 
-// Of returns the rights of a class or another part of lbremedy: "exporter", "doctor", or "up", which runs all classes
-// in one program.
+// Of returns the rights of a class or another part: "exporter", "doctor", or "up", which runs all classes in one program.
 func Of(who string) (Rights, error) {
 	files, err := read()
 	if err != nil {
@@ -115,8 +111,7 @@ func (r Rights) Grants() []grant.Grant {
 	return grant.Set(out)
 }
 
-// Cluster returns a config that acts as the ServiceAccount with these rights. The admission policy applies to its
-// writes if Admit has put it in force.
+// Cluster returns a config that acts as the ServiceAccount with these rights. The admission policy applies to its writes after Admit.
 func (r Rights) Cluster(ctx context.Context, c *cluster.Cluster, who string) (*rest.Config, error) {
 	return c.Impersonate(ctx, User(who), r.Rules)
 }
@@ -130,8 +125,7 @@ func (r Rights) Engine(ctx context.Context, c *cluster.Cluster, who string) (*re
 	return r.Cluster(ctx, c, who)
 }
 
-// Cloud returns a Reader and a Writer for a caller with these rights, limited to the current account, region and
-// cluster as by an operator. The caller has to close the Reader.
+// Cloud returns a Reader, to be closed, and a Writer for a caller with these rights, limited to the current account, region and cluster.
 func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *cloud.Writer, error) {
 	key := c.Client(caller)
 	if len(r.Policy.Statement) > 0 {
@@ -147,7 +141,6 @@ func (r Rights) Cloud(c *sim.Cloud, caller, clusterID string) (*cloud.Reader, *c
 	return reader, writer, nil
 }
 
-// generated is the content of the generated files.
 type generated struct {
 	rules    map[string][]rbacv1.PolicyRule // by ClusterRole
 	policies map[string]ram.Document        // by class
@@ -189,7 +182,6 @@ var read = sync.OnceValues(func() (generated, error) {
 	return g, nil
 })
 
-// documents calls f for each document of a generated file.
 func documents(name string, f func([]byte) error) error {
 	root, err := cluster.Root()
 	if err != nil {
@@ -207,8 +199,8 @@ func documents(name string, f func([]byte) error) error {
 	return nil
 }
 
-// Admit puts the generated admission policy in force. If it already is, that takes one request. A test with a different
-// version of the policy needs the cluster exclusively.
+// Admit puts the generated admission policy in force; if it is, that takes one request. A test with a different version of the
+// policy needs the cluster exclusively.
 func Admit(ctx context.Context, c *cluster.Cluster) error {
 	var policy admissionv1.ValidatingAdmissionPolicy
 	var binding admissionv1.ValidatingAdmissionPolicyBinding
@@ -227,8 +219,7 @@ func Admit(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	// The server uses a policy some time after it was written. To detect that, it rejects a class named like its own
-	// hash.
+	// The server uses a policy some time after it was written. To detect that, it rejects a class named like its own hash.
 	mark := hex.EncodeToString(hash[:16])
 	seen := admissionv1.Validation{Expression: "variables.class != '" + mark + "'", Message: mark}
 	policy.Spec.Validations = append([]admissionv1.Validation{seen}, policy.Spec.Validations...)
@@ -258,7 +249,6 @@ func Admit(ctx context.Context, c *cluster.Cluster) error {
 	}
 }
 
-// admits reports whether the policy with the mark is in force.
 func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) {
 	config := rest.CopyConfig(c.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: User(mark), Groups: []string{"system:masters"}}
@@ -282,11 +272,10 @@ func admits(ctx context.Context, c *cluster.Cluster, mark string) (bool, error) 
 	return false, fmt.Errorf("ask for the admission policy: %w", err)
 }
 
-// approvalsFile is the chart's part for Approvals, relative to the root of the repository.
 const approvalsFile = "infra/cluster/approvals.yaml"
 
-// Approvals puts in force what the chart installs for Approvals until the test ends, and returns a function that waits
-// until they prove their creators. The test needs the cluster exclusively.
+// Approvals puts in force what the chart installs for Approvals until the test ends, and returns a function that waits until they
+// prove their creators. The test needs the cluster exclusively.
 func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -307,8 +296,7 @@ func Approvals(t testing.TB, c *cluster.Cluster) (proven func()) {
 	}
 }
 
-// Answerable puts in force what the chart installs for Approvals, and waits until they prove their creators. It remains
-// in force after the test, which saves the next one the wait.
+// Answerable does the same and waits, but what it puts in force remains after the test, which saves the next one the wait.
 func Answerable(t testing.TB, c *cluster.Cluster) {
 	t.Helper()
 	ctx := t.Context()
@@ -384,8 +372,8 @@ func Proves(ctx context.Context, c *cluster.Cluster) error {
 	}
 }
 
-// Approve puts in force what the chart installs for Approvals, without the given kinds, and returns a function that
-// removes it. The test needs the cluster exclusively.
+// Approve puts in force what the chart installs for Approvals, without the given kinds, and returns a function that removes it.
+// The test needs the cluster exclusively.
 func Approve(ctx context.Context, c *cluster.Cluster, without ...string) (remove func(context.Context) error, err error) {
 	var paths []string
 	client := c.Client().CoreV1().RESTClient()

@@ -32,7 +32,6 @@ import (
 // wide are RBAC rules that allow everything that the admission policy is to reject.
 var wide = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}}}
 
-// A change is a change of a Service that a class may or may not make.
 type change struct {
 	name   string
 	status bool // of the status subresource
@@ -81,7 +80,6 @@ var changes = []change{
 	{name: "finalizer beside the status", status: true, patch: `{"metadata":{"finalizers":null}}`, says: "change metadata.finalizers"},
 }
 
-// annotated returns a patch that sets or removes annotations.
 func annotated(value any, keys ...string) string {
 	change := map[string]any{}
 	for _, k := range keys {
@@ -94,8 +92,8 @@ func annotated(value any, keys ...string) string {
 	return string(data)
 }
 
-// TestAdmission checks that with wide RBAC the admission policy alone lets each class change what it declares, and
-// rejects everything else, including other classes' annotations. Other users are exempt.
+// TestAdmission: with wide RBAC the admission policy alone lets each class change what it declares, and rejects everything else,
+// including other classes' annotations. Other users are exempt.
 func TestAdmission(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -210,8 +208,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestAdmissionCost checks a Service with the maximum size of annotations: the policy's evaluation stays within the API
-// server's cost limit.
+// TestAdmissionCost: with the maximum size of annotations, the policy's evaluation stays within the API server's cost limit.
 func TestAdmissionCost(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -254,7 +251,7 @@ func TestAdmissionCost(t *testing.T) {
 	}
 }
 
-// TestRights checks that Without removes exactly one grant, and that the files grant what the classes declare.
+// TestRights: Without removes exactly one grant, and the files grant what the classes declare.
 func TestRights(t *testing.T) {
 	for _, r := range functions.All {
 		all, err := identity.Of(r.Class)
@@ -295,7 +292,6 @@ var (
 	dryDelete = metav1.DeleteOptions{DryRun: dry}
 )
 
-// apply makes the change as a dry run.
 func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change) error {
 	var sub []string
 	if ch.status {
@@ -305,7 +301,6 @@ func apply(ctx context.Context, client *kubernetes.Client, ns string, ch change)
 	return err
 }
 
-// as returns a client of a user with all rights on Services.
 func as(t *testing.T, c *cluster.Cluster, user string) *kubernetes.Client {
 	t.Helper()
 	client, err := kubernetes.New(quiet(c.As(t, user, wide)))

@@ -30,10 +30,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// writing are the rights of users who may create Events in a namespace.
 var writing = []rbacv1.PolicyRule{{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "update", "patch"}}}
 
-// warnings are the API server's warnings.
 type warnings struct {
 	mu  sync.Mutex
 	all []string
@@ -45,7 +43,6 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +51,6 @@ func (w *warnings) take() string {
 	return all
 }
 
-// bindWriters puts the policy of Events in force, like the chart.
 func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.ValidationAction) {
 	t.Helper()
 	root, err := cluster.Root()
@@ -98,8 +94,8 @@ func bindWriters(t *testing.T, c *cluster.Cluster, actions ...admissionv1.Valida
 	}
 }
 
-// TestEventWriters checks that only the named users can write Events in the controller's name, in either API and in any
-// field for a component: rejected in one mode, warned of in the other. Events in other names are not affected.
+// TestEventWriters: only the named users can write Events in the controller's name, in either API and in any field for a
+// component: rejected in one mode, warned of in the other. Events in other names are not affected.
 func TestEventWriters(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -231,7 +227,6 @@ func TestEventWriters(t *testing.T) {
 		_, err := by.EventsV1().Events(ns).Patch(ctx, real.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	// The doctor's view of the policy.
 	guard, err := kube.New(c.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package kubernetes has the part of the Kubernetes client that tests and simulators use. The whole one,
-// k8s.io/client-go/kubernetes with its informers, includes every version of every API: compiling it takes two minutes
-// of processor time (again with the race detector), and linking it into a test's program a second.
+// Package kubernetes has the part of the Kubernetes client that tests and simulators use. The whole of
+// k8s.io/client-go/kubernetes includes every version of every API: compiling it takes two minutes of processor time (again with
+// the race detector), and linking it into a test's program a second.
 package kubernetes
 
 import (
@@ -113,8 +113,7 @@ type Informers struct {
 	running           sync.WaitGroup
 }
 
-// Informers returns informers for a namespace (empty: all) and a label selector (empty: any). They are not safe for
-// concurrent use.
+// Informers returns informers for a namespace (empty: all) and a label selector (empty: any), not safe for concurrent use.
 func (c *Client) Informers(namespace, labels string) *Informers {
 	return &Informers{client: c, namespace: namespace, labels: labels, of: map[string]cache.SharedIndexInformer{}, started: map[string]bool{}}
 }

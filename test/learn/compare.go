@@ -36,7 +36,6 @@ func readVerdicts(name string) (Verdicts, error) {
 	return v, nil
 }
 
-// of returns the verdict on a difference, and its key in the file.
 func (v Verdicts) of(kind, what string) (as, why string) {
 	if why := v[kind][what]; why != "" {
 		return what, why
@@ -71,7 +70,6 @@ type Result struct {
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// compare compares a source's facts with the tables.
 func compare(source Facts, ours Tables, verdicts Verdicts) ([]Result, error) {
 	var all []Result
 	for _, kind := range kinds {
@@ -120,8 +118,7 @@ var (
 	foreign = regexp.MustCompile(`Message: |(?:Get|Post) "|SDK\.|lookup |dial tcp|context deadline exceeded$`)
 )
 
-// compareTexts reports formats that neither the corpus nor a class knows, and messages of the corpus that no format
-// produces.
+// compareTexts reports formats that neither the corpus nor a class knows, and messages of the corpus that no format produces.
 func compareTexts(found, wraps map[string][]string, ours Tables, note func(sign, name string, where []string)) error {
 	made := make([]bool, len(ours.messages))
 	for i, formats := range []map[string][]string{wraps, found} {

@@ -38,7 +38,6 @@ func (f Facts) add(kind, name string, where ...string) {
 	f[kind][name] = slices.Compact(list)
 }
 
-// reconcilers are the reconcilers compared with the tables, by package folder.
 var reconcilers = map[string]string{
 	"pkg/controller/service/clbv1": "clb",
 	"pkg/controller/service/nlbv2": "nlb",
@@ -46,14 +45,12 @@ var reconcilers = map[string]string{
 	"pkg/controller/route":         "route",
 }
 
-// A reader reads facts from a graph.
 type reader struct {
 	*graph
 	facts  Facts
 	values map[types.Object][]ast.Expr // assigned values of variables, fields and parameters
 }
 
-// read returns the facts of a source tree that a reconciler reaches.
 func read(t *tree) Facts {
 	r := &reader{graph: graphOf(t), facts: Facts{}, values: map[types.Object][]ast.Expr{}}
 	for _, u := range r.units {
@@ -75,7 +72,6 @@ func read(t *tree) Facts {
 	return r.facts
 }
 
-// reached reads a unit that the reconciler reaches.
 func (r *reader) reached(u *unit, name string, compared bool) {
 	for _, o := range u.uses {
 		if f, ok := o.(*types.Func); ok && compared && actionOf(f) != "" {
@@ -119,8 +115,8 @@ const (
 	asksDefault      = "GetDefaultValue" // returns an annotation's default, without a Service
 )
 
-// annotation returns the annotation in an expression by the tables' name, or "". A whole key has to be an index of
-// annotations, because labels have the same prefix.
+// annotation returns the annotation in an expression by the tables' name, or "". A whole key has to be an index of annotations,
+// because labels have the same prefix.
 func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	text, _ := r.constant(e)
 	if short, ok := strings.CutPrefix(text, shortPrefix); ok {
@@ -136,7 +132,6 @@ func (r *reader) annotation(e ast.Expr, in ast.Node) string {
 	return strings.TrimPrefix(text, wholePrefix)
 }
 
-// asked returns the annotations that an expression reads.
 func (r *reader) asked(e ast.Expr) (list []string) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).Name() == asksDefault {
@@ -152,7 +147,6 @@ func (r *reader) asked(e ast.Expr) (list []string) {
 	return list
 }
 
-// assigned records values that a unit assigns to variables, fields and parameters.
 func (r *reader) assigned(n ast.Node) {
 	note := func(target, value ast.Expr) {
 		if o := r.object(target); o != nil {
@@ -181,7 +175,6 @@ func (r *reader) assigned(n ast.Node) {
 	})
 }
 
-// object returns the variable or field of an expression, or nil.
 func (r *reader) object(e ast.Expr) types.Object {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -195,7 +188,6 @@ func (r *reader) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// defaults reads a package variable that maps annotations to values.
 func (r *reader) defaults(n ast.Node) {
 	v, ok := n.(*ast.ValueSpec)
 	if !ok {
@@ -220,13 +212,11 @@ func (r *reader) defaults(n ast.Node) {
 	}
 }
 
-// callee returns the called function, or nil for a value or a type.
 func (r *reader) callee(call *ast.CallExpr) *types.Func {
 	f, _ := r.object(call.Fun).(*types.Func)
 	return f
 }
 
-// constant returns the constant string value of an expression.
 func (r *reader) constant(e ast.Expr) (string, bool) {
 	v := r.info.Types[e].Value
 	if v == nil || v.Kind() != constant.String {
@@ -235,7 +225,6 @@ func (r *reader) constant(e ast.Expr) (string, bool) {
 	return constant.StringVal(v), true
 }
 
-// at returns file and line relative to the tree.
 func (r *reader) at(pos token.Pos) string {
 	p := r.fset.Position(pos)
 	return filepath.ToSlash(strings.TrimPrefix(p.Filename, r.dir+string(filepath.Separator))) + ":" + strconv.Itoa(p.Line)

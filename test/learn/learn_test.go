@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 )
 
-// checkout writes the made-up controller, with a replaced text, to a folder named like a release.
 func checkout(t *testing.T, old, instead string) string {
 	t.Helper()
 	files, err := txtar.ParseFile(filepath.Join("testdata", "mini.txtar"))
@@ -40,7 +39,6 @@ func checkout(t *testing.T, old, instead string) string {
 	return dir
 }
 
-// mini returns tables that match the made-up controller.
 func mini(ccm.Version) (Tables, error) {
 	ours := Tables{
 		Facts: Facts{}, messages: []string{
@@ -64,7 +62,6 @@ func mini(ccm.Version) (Tables, error) {
 	return ours, nil
 }
 
-// verdictFile writes a file with verdicts.
 func verdictFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "verdicts.yaml")
@@ -74,7 +71,6 @@ func verdictFile(t *testing.T, text string) string {
 	return name
 }
 
-// TestSame checks the table and the exit code 0 without differences.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -96,7 +92,7 @@ v2.14.0  action      5       4       0         0
 	}
 }
 
-// TestDifferences checks that each kind of difference is found in both directions, and is open without a verdict.
+// TestDifferences: each kind of difference is found in both directions, and is open without a verdict.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,7 +179,6 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestOpen checks that open differences are printed with their place, and unused verdicts, too.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	verdicts := verdictFile(t, "{text: {+gone: It is gone.}, annotation: {-clb delete-protection: We read it.}}")
@@ -203,7 +198,6 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestErrors checks that an impossible comparison exits with 2.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	good := verdictFile(t, "{}")

@@ -16,8 +16,7 @@ import (
 	"strings"
 )
 
-// A tree is the source of a Go module with the types of its packages. Only declarations of imported packages are
-// loaded, without bodies.
+// A tree is the source of a Go module with the types of its packages. Imported packages have only declarations, without bodies.
 type tree struct {
 	dir, module string
 	goroot      string
@@ -28,8 +27,7 @@ type tree struct {
 	imported    map[string]*types.Package // all packages, by path
 }
 
-// load reads the module in the folder, without tests. Imports are in its vendor folder or the standard library; others
-// become empty packages.
+// load reads a module's folder, without tests. Imports are in vendor or the standard library; others become empty packages.
 func load(dir string) (*tree, error) {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -66,12 +64,10 @@ func load(dir string) (*tree, error) {
 	})
 }
 
-// inside reports whether a package belongs to the module.
 func (t *tree) inside(p *types.Package) bool {
 	return p != nil && (p.Path() == t.module || strings.HasPrefix(p.Path(), t.module+"/"))
 }
 
-// folder returns the folder of a package's source.
 func (t *tree) folder(path string) string {
 	if below, ok := strings.CutPrefix(path+"/", t.module+"/"); ok {
 		return filepath.Join(t.dir, below)

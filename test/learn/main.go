@@ -1,11 +1,10 @@
-// Learn compares the source of Alibaba Cloud's cloud controller manager
-// (github.com/kubernetes/cloud-provider-alibaba-cloud) with this project's knowledge of that release: the annotations
-// for each kind of load balancer, immutable attributes, defaults, Events with their objects, texts of errors, and the
-// API actions of each reconciler. Each difference needs a verdict in verdicts.yaml, or learn exits with 1. No line of
-// the controller is in this tree.
+// Learn compares the source of Alibaba Cloud's cloud controller manager (github.com/kubernetes/cloud-provider-alibaba-cloud) with
+// this project's knowledge of that release: the annotations for each kind of load balancer, immutable attributes, defaults,
+// Events with their objects, texts of errors, and the API actions of each reconciler. Each difference needs a verdict in
+// verdicts.yaml, or learn exits with 1. No line of the controller is in this tree.
 //
-// It type-checks the source with its vendor folder, and follows calls from each reconciler's function Add, through
-// interfaces to all types of the module with these methods. It does not judge whether a branch can be taken.
+// It type-checks the source with its vendor folder, and follows calls from each reconciler's function Add, through interfaces to
+// all types of the module with these methods. It does not judge whether a branch can be taken.
 package main
 
 import (
@@ -38,8 +37,7 @@ type Release struct {
 	Facts   Facts    `json:"facts"`
 }
 
-// run compares source trees with the tables. It returns 0 if all differences have verdicts, 1 if some are open, and 2
-// with an error.
+// run returns 0 if all differences have verdicts, 1 if some are open, and 2 with an error.
 func run(args []string, out io.Writer, tables func(ccm.Version) (Tables, error)) (int, error) {
 	flags := flag.NewFlagSet("learn", flag.ContinueOnError)
 	verdictFile := flags.String("verdicts", "test/learn/verdicts.yaml", "file with the verdicts")
@@ -80,7 +78,6 @@ func run(args []string, out io.Writer, tables func(ccm.Version) (Tables, error))
 	return 0, nil
 }
 
-// learn compares one source tree.
 func learn(dir, release string, verdicts Verdicts, tables func(ccm.Version) (Tables, error)) (Release, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -106,7 +103,6 @@ func learn(dir, release string, verdicts Verdicts, tables func(ccm.Version) (Tab
 	return out, err
 }
 
-// show prints open differences, unused verdicts, and the table.
 func show(out io.Writer, all []Release, verdicts Verdicts) error {
 	unused := map[string]bool{}
 	for kind, list := range verdicts {

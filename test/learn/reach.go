@@ -18,7 +18,6 @@ type unit struct {
 	uses []types.Object
 }
 
-// A graph has the units of a tree.
 type graph struct {
 	*tree
 	units    map[types.Object]*unit
@@ -26,7 +25,6 @@ type graph struct {
 	meant    map[*types.Func][]types.Object // functions for an interface method
 }
 
-// graphOf finds a tree's units and their uses.
 func graphOf(t *tree) *graph {
 	g := &graph{tree: t, units: map[types.Object]*unit{}, meant: map[*types.Func][]types.Object{}}
 	for path, files := range t.own {
@@ -52,7 +50,6 @@ func graphOf(t *tree) *graph {
 	return g
 }
 
-// declare adds a function or variables.
 func (g *graph) declare(d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -72,13 +69,11 @@ func (g *graph) declare(d ast.Decl) {
 	}
 }
 
-// A walker collects the uses of a unit.
 type walker struct {
 	*graph
 	*unit
 }
 
-// walk visits a node in a function with these results.
 func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -117,7 +112,6 @@ func (w *walker) walk(n ast.Node, results *types.Tuple) {
 	})
 }
 
-// passes records the parameter types of a call's arguments.
 func (w *walker) passes(call *ast.CallExpr) {
 	s, ok := w.info.TypeOf(call.Fun).(*types.Signature)
 	for i, arg := range call.Args {
@@ -168,13 +162,11 @@ func (g *graph) behind(f *types.Func) []types.Object {
 	return found
 }
 
-// method returns a type's function for an interface method.
 func method(n *types.Named, f *types.Func) types.Object {
 	o, _, _ := types.LookupFieldOrMethod(types.NewPointer(n), true, f.Pkg(), f.Name())
 	return o
 }
 
-// named returns the named type of a type or pointer, or nil.
 func named(t types.Type) *types.Named {
 	if t == nil {
 		return nil
@@ -186,8 +178,7 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// becomes records that a value is converted to a type: if that is an interface from outside the module, such as a
-// Reconciler, outside code calls its methods.
+// becomes records a conversion: if the target is an interface from outside the module, such as a Reconciler, outside code calls its methods.
 func (w *walker) becomes(target types.Type, value ast.Expr) {
 	if target == nil {
 		return
@@ -212,8 +203,7 @@ var (
 	newerSDK = regexp.MustCompile(`/alibabacloud-go/([a-z]+)[a-z-]*-[0-9]{8}/`)
 )
 
-// actionOf returns the RAM action of a method of a cloud client, such as slb:CreateLoadBalancer, from the name of its
-// request parameter; empty for other methods.
+// actionOf returns the RAM action of a cloud client's method, such as slb:CreateLoadBalancer, from its request parameter's name; or "".
 func actionOf(f *types.Func) string {
 	s := f.Signature()
 	if s.Recv() == nil || s.Params().Len() == 0 || f.Pkg() == nil {
@@ -234,7 +224,6 @@ func actionOf(f *types.Func) string {
 	return product[1] + ":" + name
 }
 
-// from returns the units that a function reaches.
 func (g *graph) from(start types.Object) map[types.Object]*unit {
 	seen := map[types.Object]*unit{}
 	todo := []types.Object{start}

@@ -8,10 +8,8 @@ import (
 	"strings"
 )
 
-// unknown replaces values of an Event that the source does not determine.
 const unknown = "?"
 
-// recorded reads a call of an Event recorder.
 func (r *reader) recorded(f *types.Func, call *ast.CallExpr, side, compared bool) {
 	recv := f.Signature().Recv()
 	if recv == nil || !strings.HasSuffix(types.TypeString(recv.Type(), nil), ".EventRecorder") {
@@ -52,7 +50,6 @@ func (r *reader) written(list *ast.CompositeLit) {
 	r.facts.add(events, kind+" "+strings.Join(r.words(part(list, "Type"), nil), ",")+" "+reason, r.at(list.Pos()))
 }
 
-// part returns the value of a literal's field, or nil.
 func part(e ast.Expr, field string) ast.Expr {
 	list, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -66,7 +63,6 @@ func part(e ast.Expr, field string) ast.Expr {
 	return nil
 }
 
-// words returns the possible texts of an expression.
 func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	if text, ok := r.constant(e); ok {
 		return []string{text}
@@ -74,7 +70,6 @@ func (r *reader) words(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.words)
 }
 
-// objects returns the possible kinds of an object: its type, or the kind in a reference.
 func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	if n := named(r.info.TypeOf(e)); n != nil && !types.IsInterface(n) && n.Obj().Name() != "ObjectReference" {
 		return []string{n.Obj().Name()}
@@ -88,7 +83,6 @@ func (r *reader) objects(e ast.Expr, seen []types.Object) []string {
 	return r.each(e, seen, r.objects)
 }
 
-// each collects the values of a variable, field or parameter.
 func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types.Object) []string) (all []string) {
 	o := r.object(e)
 	if o != nil && slices.Contains(seen, o) {
@@ -106,7 +100,6 @@ func (r *reader) each(e ast.Expr, seen []types.Object, of func(ast.Expr, []types
 	return all
 }
 
-// once matches errors about immutable attributes.
 var once = regexp.MustCompile(`can not change|cannot be changed`)
 
 // text reads an error with a format, and the attribute that it calls immutable: the one in the enclosing condition.
@@ -143,8 +136,8 @@ func (r *reader) text(side string, f *types.Func, call *ast.CallExpr, stack []as
 	}
 }
 
-// wraps reports whether an argument of a format is an error made by the module's code, which has a text of its own and
-// determines the failure. The last assignment before counts.
+// wraps reports whether an argument of a format is an error made by the module's code, which has a text of its own and determines
+// the failure. The last assignment before counts.
 func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "(error).Error" {
 		e = call.Fun.(*ast.SelectorExpr).X
@@ -165,7 +158,6 @@ func (r *reader) wraps(e ast.Expr, at *ast.CallExpr) bool {
 	return !ok || r.callee(call) == nil || r.inside(r.callee(call).Pkg())
 }
 
-// format records a text of the kind and returns it.
 func (r *reader) format(kind string, e ast.Expr, at *ast.CallExpr) string {
 	if call, ok := e.(*ast.CallExpr); ok && r.callee(call) != nil && r.callee(call).FullName() == "fmt.Sprintf" {
 		e = call.Args[0]

@@ -25,7 +25,6 @@ type Tables struct {
 	class    func(text string) bool           // whether a class or a sentence on the Event handles the text
 }
 
-// known returns this project's tables for a release.
 func known(v ccm.Version) (Tables, error) {
 	t := Tables{Facts: Facts{}}
 	t.watched = func(object, reason string) bool {
@@ -119,8 +118,7 @@ func (t Tables) immutables() error {
 	return nil
 }
 
-// needs lists the actions that a release calls when all features are used. The tables do not separate those of CLBs and
-// nodes.
+// needs lists the actions that a release calls when all features are used. The tables do not separate those of CLBs and nodes.
 func (t Tables) needs(v ccm.Version) {
 	var classic, network []corev1.Service
 	for _, key := range ccm.KnownKeys() {
@@ -157,7 +155,6 @@ func (t Tables) needs(v ccm.Version) {
 	}
 }
 
-// grouped returns the source's actions in the groups of needs.
 func grouped(found map[string][]string) map[string][]string {
 	out := Facts{}
 	base := map[string]bool{}
@@ -175,10 +172,8 @@ func grouped(found map[string][]string) map[string][]string {
 	return out[actions]
 }
 
-// verb finds the arguments of a format.
 var verb = regexp.MustCompile(`%[-+# 0]*[0-9]*(\.[0-9]+)?[a-zA-Z]`)
 
-// pattern returns a regular expression for messages of a format.
 func pattern(format string) (*regexp.Regexp, error) {
 	parts := verb.Split(strings.TrimSpace(format), -1)
 	for i, p := range parts {

@@ -44,8 +44,7 @@ func Connect(t testing.TB, c stream.Config) *stream.Stream {
 	return s
 }
 
-// JetStream returns a connection to a server's JetStream until the test ends, for calls that package stream does not
-// need.
+// JetStream returns a connection to a server's JetStream until the test ends, for calls that package stream does not need.
 func JetStream(t testing.TB, url string, options ...natsgo.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(url, append(options, natsgo.MaxReconnects(-1))...)
@@ -99,7 +98,6 @@ func Delete(ctx context.Context, url, stream string, options ...natsgo.Option) e
 	return ask(ctx, conn, "STREAM.DELETE."+stream, nil)
 }
 
-// ask makes a JetStream request, and returns the server's error.
 func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -118,8 +116,7 @@ func ask(ctx context.Context, conn *natsgo.Conn, what string, body any) error {
 	return said.Error
 }
 
-// Patience sets how long a server waits for the handler's sign of life about a message of a class and cluster, by
-// default 30 s. The URL includes the token, if any.
+// Patience sets how long a server (its URL with the token, if any) waits for a handler's sign of life about a message, by default 30 s.
 func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	t.Helper()
 	set := func() error {
@@ -179,8 +176,7 @@ func Empty(t testing.TB, url, user, password string) {
 	}
 }
 
-// Refused makes calls, by name, that the server must reject. It sends no answer to rejected users, so each takes two
-// seconds and all run at once.
+// Refused makes calls, by name, that the server must reject. Rejected users get no answer, so each takes two seconds; all run at once.
 func Refused(t *testing.T, all map[string]func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -211,8 +207,7 @@ func Streams(t testing.TB, classes ...string) *stream.Stream {
 	return s
 }
 
-// Behind adds a node beside a server that stops following a stream. It answers about half of all requests for messages
-// of the stream, at random, with its old data.
+// Behind adds a node that stops following a stream, and answers about half of all requests for its messages, at random, with old data.
 func Behind(t testing.TB, url, name string) {
 	t.Helper()
 	if err := behind(t.Context(), JetStream(t, url), name); err != nil {

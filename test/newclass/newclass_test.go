@@ -1,5 +1,4 @@
-// Package newclass checks that a class is a folder: it adds one to a copy of the tree, generates, and runs the copy's
-// tests.
+// Package newclass checks that a class is a folder: it adds one to a copy of the tree, generates, and runs the copy's tests.
 package newclass
 
 import (
@@ -23,7 +22,6 @@ import (
 // folder is the new class's folder in the copy; testdata has its hand-written files.
 const folder = "functions/namereserved"
 
-// follows are files that change with every class, which shows that generation works.
 var follows = []string{
 	"functions/all.go", "functions/README.md", "shared/event/table/table.go", "shared/policy/policyfile/policy.schema.json",
 	"infra/cluster/rbac.yaml", "infra/cluster/classes.yaml",
@@ -31,8 +29,8 @@ var follows = []string{
 	folder + "/namereserved_test.go", folder + "/cmd/namereserved/main.go",
 }
 
-// TestClassIsAFolder writes a class's folder to a copy of the tree. Otherwise only generated files change, and the copy
-// passes vet of the generated code, the class's scenarios, its corpus and fixture, and the rules about all classes.
+// TestClassIsAFolder writes a class's folder to a copy of the tree. Otherwise only generated files change, and the copy passes
+// vet of the generated code, the class's scenarios, its corpus and fixture, and the rules about all classes.
 func TestClassIsAFolder(t *testing.T) {
 	root, err := cluster.Root()
 	if err != nil {
@@ -82,8 +80,8 @@ func TestClassIsAFolder(t *testing.T) {
 	run(t, dir, nil, "list", "-export", "-test", "./functions/juststarted") // compiles its test without linking
 }
 
-// sandbox returns an environment with exclusive use of an API server, because the copy's admission policy differs from
-// the tree's. This test holds the server's locks; the copy's locks are beside another kubeconfig.
+// sandbox returns an environment with exclusive use of an API server, because the copy's admission policy differs from the
+// tree's. This test holds the server's locks; the copy's locks are beside another kubeconfig.
 func sandbox(t *testing.T) []string {
 	t.Helper()
 	c, dir := cluster.Alone(t), t.TempDir()
@@ -99,7 +97,6 @@ func sandbox(t *testing.T) []string {
 	return []string{"LBREMEDY_SANDBOX=" + filepath.Join(dir, filepath.Base(c.Kubeconfig))}
 }
 
-// tree returns a tree's files, without build results and files of git or an editor.
 func tree(t *testing.T, root fs.FS) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -124,7 +121,6 @@ func tree(t *testing.T, root fs.FS) map[string][]byte {
 	return files
 }
 
-// write writes files to a folder. Scripts remain executable.
 func write(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	for name, text := range files {
@@ -139,8 +135,7 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 	}
 }
 
-// place returns an empty folder for exclusive use until the test ends. Its path is always the same, because the
-// compiler's cache depends on it.
+// place returns an empty folder for exclusive use until the test ends, always the same, because the compiler's cache depends on the path.
 func place(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -173,7 +168,6 @@ func place(t *testing.T) string {
 	return dir
 }
 
-// run runs a go command in the copy, with all dependencies available.
 func run(t *testing.T, dir string, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)

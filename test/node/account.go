@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// Resources in the account of the node's cluster.
 const (
 	region    = "cn-hangzhou"
 	clusterID = "c0a1b2c3d4e5f60718293a4b5c6d7e8f9"
@@ -30,14 +29,13 @@ const (
 	provider  = "ack-rrsa-" + clusterID
 	operator  = "cloud-controller-manager"
 
-	// issuer is the issuer of the API server's tokens.
 	issuer = "https://kubernetes.default.svc"
 	// address is the node's: its DNS resolves all of Alibaba Cloud to it.
 	address = "10.250.0.1"
 )
 
-// An account is a simulated Alibaba Cloud that Pods use like the real one: by its host names, over TLS, with the RAM
-// role of their ServiceAccount. It includes the controller.
+// An account is a simulated Alibaba Cloud that Pods use like the real one: by its host names, over TLS, with the RAM role of
+// their ServiceAccount. It includes the controller.
 type account struct {
 	*sim.Cloud
 	outside net.Listener
@@ -49,8 +47,8 @@ type account struct {
 	names map[string]int // number of calls by host name
 }
 
-// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A role can be assumed
-// with a token of its ServiceAccount, signed by the node's API server.
+// roles returns the RAM roles of all programs and classes, each with its policy of infra/ram. A role can be assumed with a token
+// of its ServiceAccount, signed by the node's API server.
 func roles(root string) ([]sim.Policy, []sim.Role, error) {
 	files, err := filepath.Glob(filepath.Join(root, "infra/ram/generated/class/*.json"))
 	if err != nil || len(files) == 0 {
@@ -72,7 +70,6 @@ func roles(root string) ([]sim.Policy, []sim.Role, error) {
 	return policies, all, nil
 }
 
-// openAccount starts the account and its controller.
 func openAccount(dir, root string, kube *rest.Config) (*account, error) {
 	policies, roles, err := roles(root)
 	if err != nil {
@@ -158,14 +155,12 @@ func (a *account) forward() {
 	}
 }
 
-// called returns the host names of calls to the cloud.
 func (a *account) called() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Keys(a.names))
 }
 
-// start starts the real controller of the environment, or the simulated one.
 func (a *account) start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -180,7 +175,6 @@ func (a *account) start(ctx context.Context) {
 	a.end = func() { cancel(); <-ended }
 }
 
-// stop ends the controller, until start.
 func (a *account) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +184,6 @@ func (a *account) stop() {
 	a.end = nil
 }
 
-// Close ends the controller and the account.
 func (a *account) Close() {
 	a.stop()
 	a.outside.Close()

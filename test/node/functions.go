@@ -17,10 +17,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// chosen are the classes with a function.
 var chosen = []string{"busy", "tag-missing", "throttling", "vswitch-ip-exhausted", "vswitch-not-found"}
 
-// A platformNode is a node with Knative, NATS, and the parts of ACK that they need.
 type platformNode struct {
 	*node
 	keys    string // folder of the NATS users' keys
@@ -30,8 +28,7 @@ type platformNode struct {
 	closers []io.Closer
 }
 
-// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how
-// long each took.
+// joinPlatform returns the node, with Knative, NATS and its streams, and a registry with the release. It reports how long each took.
 func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	n, err := join(ctx)
 	if err != nil {
@@ -65,7 +62,6 @@ func joinPlatform(ctx context.Context, s *screen) (*platformNode, error) {
 	return p, nil
 }
 
-// Close ends what runs on the node beside the cluster.
 func (p *platformNode) Close() {
 	for _, c := range p.closers {
 		c.Close()
@@ -74,8 +70,7 @@ func (p *platformNode) Close() {
 	p.node.Close()
 }
 
-// asOperator runs the operator's program as described in infra/knative/README.md: with the operator's key, and NATS by
-// the address of its Service.
+// asOperator runs the operator's program as infra/knative/README.md describes: with the operator's key, and NATS by its Service's address.
 func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.program, append(args, "--cluster", clusterID)...)
@@ -88,7 +83,6 @@ func (p *platformNode) asOperator(ctx context.Context, args ...string) (string, 
 	return out.String(), nil
 }
 
-// inRepository runs a program of the repository, in its root.
 func (p *platformNode) inRepository(ctx context.Context, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -100,8 +94,8 @@ func (p *platformNode) inRepository(ctx context.Context, name string, args ...st
 	return out.String(), nil
 }
 
-// installNATS creates the namespace, which enforces the strictest Pod security standard, the engine's key, the NATS
-// keys and certificates (infra/keys), and NATS (infra/nats/values.yaml).
+// installNATS creates the namespace, which enforces the strictest Pod security standard, the engine's key, the NATS keys and
+// certificates (infra/keys), and NATS (infra/nats/values.yaml).
 func (p *platformNode) installNATS(ctx context.Context) error {
 	if err := prepare(ctx, p.dir, 3); err != nil {
 		return err
@@ -147,7 +141,6 @@ func (p *platformNode) installNATS(ctx context.Context) error {
 	return rollout(ctx, namespace, "statefulset/nats")
 }
 
-// certify creates the certificates of NATS as infra/nats/README.md describes, also for the address of its Service.
 func (p *platformNode) certify(ctx context.Context) error {
 	const page = "infra/nats/README.md"
 	text, err := os.ReadFile(filepath.Join(p.root, page))
@@ -166,8 +159,7 @@ func (p *platformNode) certify(ctx context.Context) error {
 	return nil
 }
 
-// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they
-// have a leader.
+// setup creates the streams once NATS is available: its Pods can be ready before kube-proxy knows them, and before they have a leader.
 func (p *platformNode) setup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -184,8 +176,7 @@ func (p *platformNode) setup(ctx context.Context) error {
 	}
 }
 
-// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of
-// knative, to a file.
+// withFunctions writes chart values with functions on Knative and two Pods of lbremedy up, and further values of knative, to a file.
 func (p *platformNode) withFunctions(name string, knative map[string]any) (string, error) {
 	type object = map[string]any
 	f := object{
@@ -216,7 +207,6 @@ func (p *platformNode) withFunctions(name string, knative map[string]any) (strin
 	return file, nil
 }
 
-// installFunctions installs or upgrades the chart with functions, and waits until all are ready.
 func (p *platformNode) installFunctions(ctx context.Context, values string) error {
 	if err := install(ctx, p.chart(), values); err != nil {
 		return err
@@ -224,7 +214,6 @@ func (p *platformNode) installFunctions(ctx context.Context, values string) erro
 	return p.functionsReady(ctx)
 }
 
-// functionsReady waits until all functions are ready; its error says why they are not.
 func (p *platformNode) functionsReady(ctx context.Context) error {
 	_, err := kubectl(ctx, "-n", namespace, "wait", "services.serving.knative.dev", "--all", "--for=condition=Ready", "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
@@ -235,7 +224,6 @@ func (p *platformNode) functionsReady(ctx context.Context) error {
 	return fmt.Errorf("%w\n%s\n%s", err, services, pods)
 }
 
-// instances returns the number of a class's Pods that are not terminating.
 func (p *platformNode) instances(ctx context.Context, class string) (int, error) {
 	out, err := kubectl(ctx, "-n", namespace, "get", "pods", "-l", "serving.knative.dev/service=lbremedy-"+class, "-o",
 		`jsonpath={range .items[*]}{.metadata.deletionTimestamp}{"\n"}{end}`)
@@ -248,7 +236,6 @@ func (p *platformNode) instances(ctx context.Context, class string) (int, error)
 	return count, err
 }
 
-// asleep waits until a class has no Pods.
 func (p *platformNode) asleep(ctx context.Context, class string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

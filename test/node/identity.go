@@ -20,9 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// openPodIdentity does what ACK's add-on ack-pod-identity-webhook does according to its documentation: in labelled
-// namespaces, Pods whose ServiceAccount names a RAM role get a token for it, and the variables by which Alibaba Cloud's
-// SDK finds both.
+// openPodIdentity does what ACK's add-on ack-pod-identity-webhook does according to its documentation: in labelled namespaces,
+// Pods whose ServiceAccount names a RAM role get a token for it, and the variables by which Alibaba Cloud's SDK finds both.
 func openPodIdentity(ctx context.Context, dir string, kube *kubernetes.Client) (io.Closer, error) {
 	pki := filepath.Join(dir, "run/pki")
 	cert, err := tls.LoadX509KeyPair(filepath.Join(pki, "cloud.crt"), filepath.Join(pki, "cloud.key"))
@@ -78,7 +77,6 @@ func podIdentity(kube *kubernetes.Client) http.HandlerFunc {
 	}
 }
 
-// identify returns the patch of a Pod whose ServiceAccount names a role, or nil.
 func identify(ctx context.Context, kube *kubernetes.Client, r *admissionv1.AdmissionRequest) ([]byte, error) {
 	var pod corev1.Pod
 	if err := json.Unmarshal(r.Object.Raw, &pod); err != nil {

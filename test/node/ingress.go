@@ -18,11 +18,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// ingressClass is the class of the Ingresses that an ingress handles.
 const ingressClass = "lbremedy.ingress.networking.knative.dev"
 
-// An ingress replaces Kourier, which ACK uses for Knative: it forwards calls of functions' host names to the activator
-// or to instances, according to Knative's Ingresses. It supports only what lbremedy needs: one revision for each name.
+// An ingress replaces Kourier, which ACK uses for Knative: it forwards calls of functions' host names to the activator or to
+// instances, according to Knative's Ingresses. It supports only what lbremedy needs: one revision for each name.
 type ingress struct {
 	kube     *kubernetes.Client
 	listener net.Listener
@@ -32,13 +31,11 @@ type ingress struct {
 	routes map[string]route // by host name
 }
 
-// A route is the target of a host name, with the headers to set.
 type route struct {
 	host    string
 	headers map[string]string
 }
 
-// A knativeIngress has the used fields of that object.
 type knativeIngress struct {
 	Metadata struct {
 		Namespace, Name string
@@ -65,7 +62,6 @@ type knativeIngress struct {
 
 const knativeIngresses = "/apis/networking.internal.knative.dev/v1alpha1"
 
-// openIngress starts an ingress at the node's address.
 func openIngress(ctx context.Context, kube *kubernetes.Client) (*ingress, error) {
 	i := &ingress{kube: kube}
 	var err error
@@ -115,7 +111,6 @@ func (i *ingress) route(host string) route {
 	return i.routes[name]
 }
 
-// follow applies changes of Ingresses, and acknowledges them in their status.
 func (i *ingress) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		if all, err := i.list(ctx); err == nil { // none exist before Knative is installed
@@ -170,7 +165,6 @@ func (i *ingress) take(ctx context.Context, all []knativeIngress) {
 	}
 }
 
-// acknowledge reports in an Ingress's status that its routes exist.
 func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 	type object = map[string]any
 	now := time.Now().UTC().Format(time.RFC3339)
@@ -190,7 +184,6 @@ func (i *ingress) acknowledge(ctx context.Context, in knativeIngress) {
 		AbsPath(knativeIngresses + "/namespaces/" + in.Metadata.Namespace + "/ingresses/" + in.Metadata.Name + "/status").Body(patch).DoRaw(ctx)
 }
 
-// Close ends the ingress.
 func (i *ingress) Close() {
 	i.end()
 	i.listener.Close()

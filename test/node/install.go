@@ -18,7 +18,6 @@ const (
 	release   = "lbremedy"
 )
 
-// run runs a program on the node and returns its output.
 func run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
 	var out, log bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -29,12 +28,10 @@ func run(ctx context.Context, stdin io.Reader, name string, args ...string) (str
 	return out.String(), nil
 }
 
-// kubectl runs kubectl as the admin.
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, nil, "kubectl", args...)
 }
 
-// apply applies YAML objects.
 func apply(ctx context.Context, objects string) error {
 	_, err := run(ctx, strings.NewReader(objects), "kubectl", "apply", "-f", "-")
 	return err
@@ -79,16 +76,14 @@ spec:
 	return apply(ctx, objects)
 }
 
-// values returns a file of values for a release's chart. The certificate authority is the cluster's, which signs for
-// the simulated Alibaba Cloud.
+// values returns a file of chart values for a release. The cluster's certificate authority signs for the simulated Alibaba Cloud.
 func values(dir string) (string, error) {
 	type object = map[string]any
 	data, err := json.Marshal(object{
 		"cluster": clusterID, "region": region, "image": object{"registry": images},
 		"rrsa":                   object{"provider": "acs:ram::" + accountID + ":oidc-provider/" + provider, "account": accountID},
 		"certificateAuthorities": object{"configMap": "kube-root-ca.crt"},
-		// Here a whole cluster fails on purpose; by default lbremedy writes to at most three Services of so few in an
-		// hour.
+		// Here a whole cluster fails on purpose; by default lbremedy writes to at most three Services of so few in an hour.
 		"policy": object{"mode": "fix", "risk": "low", "budgets": object{"class": 1000, "share": "100%", "least": 1000}},
 	})
 	if err != nil {
@@ -111,7 +106,6 @@ func helm(ctx context.Context, chart []string, files ...string) error {
 	return err
 }
 
-// install installs or upgrades a chart with these values, and waits until its Pod is ready.
 func install(ctx context.Context, chart []string, files ...string) error {
 	if err := helm(ctx, chart, files...); err != nil {
 		return err
@@ -119,10 +113,8 @@ func install(ctx context.Context, chart []string, files ...string) error {
 	return rolledOut(ctx)
 }
 
-// rolledOut waits until the Pod is ready.
 func rolledOut(ctx context.Context) error { return rollout(ctx, namespace, "deployment/lbremedy-up") }
 
-// inPod runs the operator's program in the Pod and returns its output.
 func inPod(ctx context.Context, args ...string) (string, error) {
 	return kubectl(ctx, append([]string{"-n", namespace, "exec", "deployment/lbremedy-up", "-c", "up", "--", "lbremedy"}, args...)...)
 }

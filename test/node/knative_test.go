@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// These tests run on a separate node with Knative and NATS: two Pods of lbremedy up call the functions of some classes.
-// They use one release in sequence, and the last one removes it.
+// These tests run on a separate node with Knative and NATS: two Pods of lbremedy up call the functions of some classes. They use
+// one release in sequence, and the last one removes it.
 
 var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	ctx := context.Background()
@@ -39,13 +39,11 @@ var joinedPlatform = sync.OnceValues(func() (*platformNode, error) {
 	return p, nil
 })
 
-// onKnative returns the node with the chart installed and ready.
 func onKnative(t *testing.T) *platformNode {
 	t.Helper()
 	return must(joinedPlatform())(t)
 }
 
-// broken creates two failing Services a second until stop, which returns their names.
 func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var names []string
@@ -77,7 +75,6 @@ func (p *platformNode) broken(t *testing.T, prefix string) (stop func() []string
 	}
 }
 
-// nothingLost checks that each Service was fixed by one write, and that the ledger balances.
 func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Helper()
 	if len(services) == 0 {
@@ -92,8 +89,7 @@ func (p *platformNode) nothingLost(t *testing.T, services []string) {
 	t.Logf("%d Services were broken meanwhile; each was fixed by one write", len(services))
 }
 
-// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait
-// for a person.
+// unaccounted returns an error if failures are unaccounted for. The exit code of status also reports cases that wait for a person.
 func (p *platformNode) unaccounted(ctx context.Context) error {
 	out, err := p.lbremedy(ctx, "status", "-o", "json")
 	var st struct {
@@ -111,7 +107,6 @@ func (p *platformNode) unaccounted(ctx context.Context) error {
 	return nil
 }
 
-// call calls a function by its name for the engine, and returns the status and the duration.
 func (p *platformNode) call(ctx context.Context, class, path string) (int, time.Duration, error) {
 	began := time.Now()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
@@ -129,8 +124,8 @@ func (p *platformNode) call(ctx context.Context, class, path string) (int, time.
 	return answer.StatusCode, time.Since(began), err
 }
 
-// TestKnativeReady checks that the chosen functions are ready, with the registry's images of the release, in Pods that
-// the standard restricted admits, with the RAM roles from the webhook.
+// TestKnativeReady: the chosen functions are ready, with the registry's images of the release, in Pods that the standard
+// restricted admits, with the RAM roles from the webhook.
 func TestKnativeReady(t *testing.T) {
 	p := onKnative(t)
 	out := must(kubectl(t.Context(), "-n", namespace, "get", "services.serving.knative.dev", "-o",
@@ -150,7 +145,6 @@ func TestKnativeReady(t *testing.T) {
 	}
 }
 
-// find waits for a process of a Pod's program.
 func find(t *testing.T, what string, is func(proc) bool) (found proc) {
 	t.Helper()
 	eventually(t, "a process is "+what, func() bool {
@@ -189,7 +183,7 @@ func TestKnativeProcesses(t *testing.T) {
 	}
 }
 
-// TestKnativeEnds checks that programs end by themselves within their grace period when told to.
+// TestKnativeEnds checks that programs end within their grace period after SIGTERM.
 func TestKnativeEnds(t *testing.T) {
 	p := onKnative(t)
 	const component = "up"
@@ -228,7 +222,7 @@ func TestKnativeEnds(t *testing.T) {
 	}
 }
 
-// TestKnativeFromZero checks that an unused function has no instance, and that a failure starts one, which fixes it.
+// TestKnativeFromZero: an unused function has no instance, and a failure starts one, which fixes it.
 func TestKnativeFromZero(t *testing.T) {
 	p := onKnative(t)
 	for _, class := range []string{"busy", "vswitch-ip-exhausted"} {
@@ -271,7 +265,6 @@ func TestKnativeFromZero(t *testing.T) {
 		records[len(records)-1].At.Sub(records[0].Recorded).Seconds())
 }
 
-// TestKnativeRoles checks that each function has only the RAM role of its class.
 func TestKnativeRoles(t *testing.T) {
 	p := onKnative(t)
 	roles := map[string]string{} // by session name
@@ -294,7 +287,6 @@ func TestKnativeRoles(t *testing.T) {
 	}
 }
 
-// TestKnativeNotifies checks that people are notified of a question as the policy says.
 func TestKnativeNotifies(t *testing.T) {
 	p := onKnative(t)
 	if err := p.breakWith(t.Context(), "question", "vsw-does-not-exist"); err != nil {
@@ -309,7 +301,7 @@ func TestKnativeNotifies(t *testing.T) {
 	}
 }
 
-// TestKnativeStranger checks that a function reads and writes nothing without the engine's signature.
+// TestKnativeStranger: a function reads and writes nothing without the engine's signature.
 func TestKnativeStranger(t *testing.T) {
 	p := onKnative(t)
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("e30.e30.c2lnbmF0dXJl")))(t)

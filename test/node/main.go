@@ -1,16 +1,13 @@
-// Node installs lbremedy in a cluster with a real kubelet, and shows how the Pod repairs Services there and continues
-// after being killed.
+// Node installs lbremedy in a cluster with a real kubelet, and shows how the Pod repairs Services there and continues after being killed.
 //
-// It runs inside "sandbox node", where etcd, API server, controllers, scheduler, kubelet, kube-proxy, DNS and
-// containerd are real. A freshly built release is pushed to a registry on the node: Helm installs the chart from it,
-// and the kubelet pulls the chart's images by digest. The Pod uses Alibaba Cloud's real host names and gets its RAM
-// role with its ServiceAccount's token. Only the cloud and the controller are simulated, by test/sim. The tests beside
-// it do more, and on another node install the chart with functions on Knative, two Pods that call them, and NATS of
-// three Pods.
+// It runs inside "sandbox node", where etcd, API server, controllers, scheduler, kubelet, kube-proxy, DNS and containerd are real. A
+// freshly built release is pushed to a registry on the node: Helm installs the chart from it, and the kubelet pulls the chart's images by
+// digest. The Pod uses Alibaba Cloud's real host names and gets its RAM role with its ServiceAccount's token. Only the cloud and the
+// controller are simulated, by test/sim. The tests beside it do more, and on another node install the chart with functions on Knative, two
+// Pods that call them, and NATS of three Pods.
 //
-// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. KEEP=1 leaves the
-// cluster running until Ctrl-C and prints how to inspect it. The exit code is 0 only if everything went as expected,
-// 130 after Ctrl-C, else 1.
+// CCM_BIN names a real controller that replaces the simulated one, and CCM_VERSION its release. KEEP=1 leaves the cluster running until
+// Ctrl-C and prints how to inspect it. The exit code is 0 only if everything went as expected, 130 after Ctrl-C, else 1.
 package main
 
 import (
@@ -38,7 +35,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is the time that a Service may take from its failure to its end.
 const patience = 5 * time.Minute
 
 func main() {
@@ -61,7 +57,6 @@ func main() {
 	os.Exit(code)
 }
 
-// A node is the cluster that this process runs in.
 type node struct {
 	dir  string // of "sandbox node"
 	root string // of the repository
@@ -69,14 +64,11 @@ type node struct {
 	*registry
 	*account
 
-	// lbremedy runs the operator's program with access to the journal, and returns its output.
 	lbremedy func(ctx context.Context, args ...string) (string, error)
 }
 
-// errOutside means that this process does not run on a node.
 var errOutside = errors.New("it runs on a node: make node")
 
-// join returns the current node, with an account, a controller and an empty registry.
 func join(ctx context.Context) (*node, error) {
 	dir := os.Getenv("LBREMEDY_NODE")
 	if dir == "" {
@@ -112,7 +104,6 @@ func (n *node) Close() {
 	n.registry.Close()
 }
 
-// A screen prints what happens, and when.
 type screen struct {
 	out   io.Writer
 	began time.Time
@@ -124,13 +115,11 @@ func (s *screen) fact(name, format string, args ...any) {
 	s.say("  %-11s %s", name, fmt.Sprintf(format, args...))
 }
 
-// at prints an event with its time.
 func (s *screen) at(t time.Time, who, what, format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	s.say("%6.1f s  %-8s %-8s %s", t.Sub(s.began).Seconds(), who, what, cut(text, 140-29))
 }
 
-// cut shortens a text.
 func cut(text string, n int) string {
 	if r := []rune(text); len(r) > n {
 		return string(r[:n-1]) + "…"
@@ -138,7 +127,6 @@ func cut(text string, n int) string {
 	return text
 }
 
-// show runs the demonstration.
 func show(ctx context.Context, out io.Writer, keep bool) error {
 	s := &screen{out: out}
 	s.say("lbremedy in a Pod, on a real kubelet\n")
@@ -180,7 +168,6 @@ func show(ctx context.Context, out io.Writer, keep bool) error {
 	return nil
 }
 
-// up installs the chart.
 func (n *node) up(ctx context.Context, s *screen) error {
 	began := time.Now()
 	since := func() float64 { return time.Since(began).Seconds() }
@@ -203,7 +190,6 @@ func (n *node) up(ctx context.Context, s *screen) error {
 	return nil
 }
 
-// A written is a request in the API server's audit log.
 type written struct {
 	Verb string
 	User struct{ Username string }
@@ -211,7 +197,6 @@ type written struct {
 	Code struct{ Code int }                                      `json:"responseStatus"`
 }
 
-// writes returns the number of writes of lbremedy's Pods to a Service, from the audit log.
 func (n *node) writes(service string) (int, error) {
 	f, err := os.Open(n.dir + "/run/audit.log")
 	if err != nil {
@@ -231,7 +216,6 @@ func (n *node) writes(service string) (int, error) {
 	return count, nil
 }
 
-// story breaks a Service, kills the Pod, and breaks another one meanwhile.
 func (n *node) story(ctx context.Context, s *screen) error {
 	if err := n.chapter(ctx, s, "web", func() error { return nil }); err != nil {
 		return err
@@ -258,8 +242,7 @@ func (n *node) story(ctx context.Context, s *screen) error {
 	})
 }
 
-// chapter breaks a Service, calls meanwhile, waits until the Service works, and prints how. It checks that the Pod
-// wrote to it once.
+// chapter breaks a Service, calls meanwhile, waits until the Service works, and prints how. It checks that the Pod wrote to it once.
 func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile func() error) error {
 	if err := n.breakService(ctx, service); err != nil {
 		return err
@@ -286,12 +269,10 @@ func (n *node) chapter(ctx context.Context, s *screen, service string, meanwhile
 	return nil
 }
 
-// breakService creates a Service in a full vSwitch.
 func (n *node) breakService(ctx context.Context, name string) error {
 	return n.breakWith(ctx, name, full)
 }
 
-// breakWith creates a Service in a vSwitch.
 func (n *node) breakWith(ctx context.Context, name, vswitch string) error {
 	const prefix = "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
 	_, err := n.kube.CoreV1().Services("shop").Create(ctx, &corev1.Service{
@@ -306,7 +287,6 @@ func (n *node) breakWith(ctx context.Context, name, vswitch string) error {
 	return nil
 }
 
-// works waits until a Service has a load balancer's address, and returns it.
 func (n *node) works(ctx context.Context, service string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -326,7 +306,6 @@ func (n *node) works(ctx context.Context, service string) (string, error) {
 	}
 }
 
-// records returns a Service's records once its case is not waiting.
 func (n *node) records(ctx context.Context, service string) ([]event.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

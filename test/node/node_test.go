@@ -37,7 +37,6 @@ var joined = sync.OnceValues(func() (*node, error) {
 	return n, n.up(ctx, &screen{out: os.Stderr})
 })
 
-// installed returns the node with the chart installed by Helm and its Pod ready.
 func installed(t *testing.T) *node {
 	t.Helper()
 	n, err := joined()
@@ -87,7 +86,6 @@ func ready(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// fixedOnce checks that a Service works, that its case says so, and that it was written to once.
 func (n *node) fixedOnce(t *testing.T, service string) {
 	t.Helper()
 	must(n.works(t.Context(), service))(t)
@@ -100,7 +98,6 @@ func (n *node) fixedOnce(t *testing.T, service string) {
 	}
 }
 
-// confined checks a Pod's process with the kernel.
 func confined(t *testing.T, pid int, user string) {
 	t.Helper()
 	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))
@@ -120,7 +117,7 @@ func confined(t *testing.T, pid int, user string) {
 	}
 }
 
-// TestImage checks that the kubelet pulled the release's image from the registry by the chart's digest.
+// TestImage: the kubelet pulled the release's image from the registry by the chart's digest.
 func TestImage(t *testing.T) {
 	n := installed(t)
 	digest := must(n.has(t.Context(), "lbremedy", n.version))(t)
@@ -174,7 +171,6 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestRestricted checks that the namespace admits the chart's Pod and rejects others.
 func TestRestricted(t *testing.T) {
 	installed(t)
 	_, err := kubectl(t.Context(), "-n", namespace, "run", "root", "--image="+images+"/lbremedy")
@@ -183,7 +179,6 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestRole checks that the Pod has only the role assumed with its ServiceAccount's token.
 func TestRole(t *testing.T) {
 	n := installed(t)
 	lent := func() (calls int, others []string) {
@@ -229,7 +224,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// TestReadiness checks that an unresponsive process gets no traffic until it responds again.
+// TestReadiness: an unresponsive process gets no traffic until it responds again.
 func TestReadiness(t *testing.T) {
 	n := installed(t)
 	pid := must(n.process(t.Context()))(t)
@@ -251,7 +246,6 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// insideVPC checks that Pods used STS's endpoint inside the VPC, which needs no internet access.
 func (n *node) insideVPC(t *testing.T) {
 	t.Helper()
 	called := n.called()
@@ -266,8 +260,7 @@ func (n *node) insideVPC(t *testing.T) {
 	}
 }
 
-// inTheMiddle breaks a Service and waits until the Pod has written to it, in the middle of its plan. No controller runs
-// that could react.
+// inTheMiddle breaks a Service and waits until the Pod has written to it, in the middle of its plan. No controller runs that could react.
 func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
 	t.Helper()
 	pid = must(n.process(t.Context()))(t)
@@ -290,8 +283,7 @@ func (n *node) inTheMiddle(t *testing.T, service string) (pid int) {
 	return pid
 }
 
-// TestKilledInTheMiddle checks that a Pod killed in the middle of a plan finishes it after its restart, and writes
-// nothing twice.
+// TestKilledInTheMiddle: a Pod killed in the middle of a plan finishes it after its restart, and writes nothing twice.
 func TestKilledInTheMiddle(t *testing.T) {
 	n := installed(t)
 	pid := n.inTheMiddle(t, "killed")
@@ -303,8 +295,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	n.fixedOnce(t, "killed")
 }
 
-// TestDeletedInTheMiddle checks that a Pod deleted in the middle of a plan is replaced by one that has its disk and
-// finishes the plan.
+// TestDeletedInTheMiddle: the successor of a Pod deleted in the middle of a plan has its disk and finishes the plan.
 func TestDeletedInTheMiddle(t *testing.T) {
 	n := installed(t)
 	n.inTheMiddle(t, "deleted")
@@ -323,7 +314,7 @@ func TestDeletedInTheMiddle(t *testing.T) {
 	n.fixedOnce(t, "deleted")
 }
 
-// TestEnds checks that a Pod ends by itself within its grace period when told to.
+// TestEnds checks that a Pod ends within its grace period after SIGTERM.
 func TestEnds(t *testing.T) {
 	n := installed(t)
 	pod := n.pod(t)
@@ -356,7 +347,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// cases returns the cases as listed by the operator's program in the Pod.
 func cases(t *testing.T) []string {
 	t.Helper()
 	out := must(inPod(t.Context(), "ls", "--all", "-o", `jsonpath={range [*]}{.case}{"\n"}{end}`))(t)
@@ -365,8 +355,7 @@ func cases(t *testing.T) []string {
 	return list
 }
 
-// TestUpgradeAndRollback checks that other values create a new Pod, and that a rollback restores the previous one, with
-// all cases.
+// TestUpgradeAndRollback: other values create a new Pod, and a rollback restores the previous one, with all cases.
 func TestUpgradeAndRollback(t *testing.T) {
 	n := installed(t)
 	before := cases(t)
@@ -412,7 +401,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// TestUninstall checks that Helm removes everything except the disk, and that a new installation continues with it.
+// TestUninstall: Helm removes everything except the disk, and a new installation continues with it.
 func TestUninstall(t *testing.T) {
 	n := installed(t)
 	before := cases(t)

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// knativeSettings are changes of Knative's ConfigMaps.
 var knativeSettings = map[string]map[string]string{
 	"config-network": {"ingress-class": ingressClass},
 	// The tag resolver runs in a Pod, which cannot reach the node's registry.
@@ -24,7 +23,6 @@ var knativeSettings = map[string]map[string]string{
 	"config-autoscaler": {"allow-zero-initial-scale": "true", "stable-window": "6s", "scale-to-zero-grace-period": "6s"},
 }
 
-// installKnative installs Knative Serving from its module's objects, and waits until it accepts Services.
 func installKnative(ctx context.Context, dir string) error {
 	kinds := filepath.Join(dir, "bin/knative-kinds.yaml")
 	if _, err := os.Stat(kinds); err != nil {
@@ -73,7 +71,6 @@ spec: {template: {spec: {containers: [{image: lbremedy.local/pause:1}]}}}
 	}
 }
 
-// settle returns Knative's objects with these settings.
 func settle(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for doc := range strings.SplitSeq(string(text), "\n---") {
@@ -99,7 +96,6 @@ func settle(text []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// rollout waits until an object's Pods are ready; its error says why they are not.
 func rollout(ctx context.Context, namespace, what string) error {
 	_, err := kubectl(ctx, "-n", namespace, "rollout", "status", what, "--timeout=300s")
 	if err == nil || ctx.Err() != nil {
@@ -113,8 +109,7 @@ func rollout(ctx context.Context, namespace, what string) error {
 // natsAddress is the address of NATS's Service. The certificate includes it, for programs on the node.
 const natsAddress = "10.96.0.42"
 
-// A natsValues is the content of infra/nats/values.yaml, the values of NATS's chart. Unknown keys are errors, so that
-// all values are respected.
+// A natsValues is infra/nats/values.yaml, the values of NATS's chart. Unknown keys are errors, so that all values are respected.
 type natsValues struct {
 	TLSCA  enabled `json:"tlsCA"`
 	Config struct {
@@ -173,8 +168,7 @@ type patch struct {
 	Value map[string]any `json:"value"`
 }
 
-// natsObjects returns the objects that NATS's chart creates from the values, according to its documentation. The chart
-// itself is not available as a module.
+// natsObjects returns what NATS's chart, which is not available as a module, creates from the values according to its documentation.
 func natsObjects(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, "infra/nats/values.yaml"))
 	if err != nil {

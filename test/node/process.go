@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// process waits for the Pod's program and returns its process. Containers are in child namespaces of the node, which
-// sees their processes.
+// process waits for the Pod's program and returns its process. Containers are in child namespaces of the node, which sees them.
 func (n *node) process(ctx context.Context) (int, error) {
 	for {
 		all, err := processes()

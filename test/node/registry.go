@@ -16,14 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The node's registry, and what it has of a release. It uses HTTP, which containerd accepts on loopback.
+// The node's registry, and its names of a release. It uses HTTP, which containerd accepts on loopback.
 const (
 	registryAt = "127.0.0.1:5000"
 	images     = registryAt + "/acme"
 	charts     = "oci://" + images + "/charts/lbremedy"
 )
 
-// A registry serves the release that "make node" builds for this machine's architecture.
 type registry struct {
 	crane   string // program that is the registry, and pushes to it
 	store   string // of the images
@@ -76,13 +75,11 @@ func openRegistry(dir, root string) (*registry, error) {
 	return r, nil
 }
 
-// Close ends the registry.
 func (r *registry) Close() {
 	r.process.Process.Signal(os.Interrupt)
 	r.process.Wait()
 }
 
-// push pushes the release: the images with a tag (default: its version), and the chart.
 func (r *registry) push(ctx context.Context, tag string) error {
 	for name := range r.digests {
 		if _, err := run(ctx, nil, r.crane, "push", filepath.Join(r.store, "oci", name), images+"/"+name+":"+cmp.Or(tag, r.version)); err != nil {
@@ -94,16 +91,12 @@ func (r *registry) push(ctx context.Context, tag string) error {
 	return err
 }
 
-// chartVersion returns the release's version in Helm's form.
 func (r *registry) chartVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// chart returns Helm's arguments for the release's chart.
 func (r *registry) chart() []string { return chartOf(r.chartVersion()) }
 
-// chartOf returns Helm's arguments for a version of the chart in the registry.
 func chartOf(version string) []string { return []string{charts, "--version", version, "--plain-http"} }
 
-// has returns the digest of a name and tag in the registry.
 func (r *registry) has(ctx context.Context, name, tag string) (string, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+registryAt+"/v2/acme/"+name+"/manifests/"+tag, nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package oidc is an OpenID Connect issuer for tests: the endpoints that an API server needs to accept its tokens, over
-// TLS on this machine. Nobody logs in; tests create the tokens.
+// Package oidc is an OpenID Connect issuer for tests: the endpoints that an API server needs to accept its tokens, over TLS on
+// this machine. Nobody logs in; tests create the tokens.
 package oidc
 
 import (

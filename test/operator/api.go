@@ -19,8 +19,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An API serves Services by name and lists by path, in pages like an API server, for clusters that a shared server
-// cannot have, such as one without Services or one with 5,000. Unknown lists are empty; other objects do not exist.
+// An API serves Services by name and lists by path, in pages like an API server, for clusters that a shared server cannot have,
+// such as one without Services or one with 5,000. Unknown lists are empty; other objects do not exist.
 type API struct {
 	Lists  map[string][]any
 	Denied bool   // all reads are denied

@@ -12,8 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 )
 
-// Console runs the console on a free port until ctx ends. It returns its address with the key, and a function that
-// waits for the exit code.
+// Console runs the console on a free port until ctx ends. It returns its address with the key, and a function that waits for the exit code.
 func (c Call) Console(ctx context.Context, args ...string) (address string, ended func() int, err error) {
 	out, in := io.Pipe()
 	var errs bytes.Buffer // read after its end

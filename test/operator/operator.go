@@ -1,5 +1,4 @@
-// Package operator runs lbremedy in tests like an operator: the whole program with arguments, environment and standard
-// input, with a NATS, a cluster and an account of the test.
+// Package operator runs the whole program like an operator: with arguments, environment, standard input, a test's NATS, cluster and account.
 package operator
 
 import (
@@ -83,14 +82,12 @@ type Call struct {
 	Types  bool // In is typed at a terminal
 }
 
-// Variables with a call's access key. They are not in the process's environment, so calls with different keys can run
-// in parallel.
+// Variables with a call's access key. They are not in the process's environment, so calls with different keys can run in parallel.
 const (
 	KeyID     = "ALIBABA_CLOUD_ACCESS_KEY_ID"
 	KeySecret = "ALIBABA_CLOUD_ACCESS_KEY_SECRET"
 )
 
-// keys returns the access key of the call.
 func (c Call) keys() cloud.Credentials {
 	if c.Env[KeyID] == "" {
 		return cloud.DefaultChain()
@@ -228,7 +225,6 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 	return nil
 }
 
-// decide updates a document as the engine that wrote this record would have.
 func decide(d *event.Document, r event.Record) {
 	c := d.State.Case(r.Class)
 	if c == nil {
@@ -260,7 +256,6 @@ func decide(d *event.Document, r event.Record) {
 	d.Keep(r.Class, r)
 }
 
-// record returns the record in a command's JSON output.
 func record(data []byte) (event.Record, error) {
 	var c journal.Case
 	if err := json.Unmarshal(data, &c); err != nil {

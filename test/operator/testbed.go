@@ -102,13 +102,11 @@ func (sc *Testbed) As(t *testing.T, user string, rules []rbacv1.PolicyRule, grou
 	return sc.With("LBREMEDY_KUBECONFIG", file)
 }
 
-// Fixes returns a policy that fixes only in the testbed's namespace, because "up" watches the whole cluster, which
-// others share.
+// Fixes returns a policy that fixes only in the testbed's namespace: "up" watches the whole cluster, which others share.
 func (sc *Testbed) Fixes() string {
 	return fmt.Sprintf("rules: [{namespaces: [%q], mode: fix}]\n", sc.Namespace)
 }
 
-// create creates a node, the failing Service, and one without a load balancer.
 func (sc *Testbed) create(t *testing.T) {
 	t.Helper()
 	ctx, client := t.Context(), sc.Kube.Client()
@@ -138,7 +136,6 @@ func (sc *Testbed) create(t *testing.T) {
 	}
 }
 
-// sync runs the controller until the test ends.
 func (sc *Testbed) sync(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

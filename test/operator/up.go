@@ -138,8 +138,7 @@ func (u *UpRun) Address(t *testing.T) string {
 	}
 }
 
-// Asks makes the Service's case ask for approvals with this section of the policy, and returns it: the policy allows
-// the fix, and an unreadable breaker holds it.
+// Asks makes the Service's case ask for approvals, and returns it: the policy allows the fix, and an unreadable breaker holds it.
 func (sc *Testbed) Asks(t *testing.T, u *UpRun, approvals string) event.Record {
 	t.Helper()
 	u.Until(t, func(r event.Record) bool { return r.Result == event.Planned })

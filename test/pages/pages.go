@@ -1,8 +1,6 @@
-// Package pages reads the commands on the pages of the tree, for tests to run them.
-//
-// Commands are in fenced blocks of language sh, or console if the block also shows output; then they begin with "$ ".
-// If a block's first line is a comment that begins with "# Needs", it says what the commands need and no test has, such
-// as an account. The tests in runners run all others.
+// Package pages reads the commands on the pages of the tree, for tests to run them. Commands are in fenced blocks of language sh, or
+// console if the block also shows output; then they begin with "$ ". A first line in a block that begins with "# Needs" says what the
+// commands need and no test has, such as an account. The tests in runners run all others.
 package pages
 
 import (
@@ -27,11 +25,9 @@ type Command struct {
 // String returns the place and the text of the command.
 func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, c.Text) }
 
-// A runner is the folder of a test that runs the commands with a prefix.
 type runner struct{ begins, folder string }
 
-// runners are all runners. Tests already do what make and go test do, or run under these, so test/rules only checks
-// that these commands' targets exist.
+// runners are all runners. Tests do what make and go test do, or run under these, so test/rules only checks that their targets exist.
 var runners = []runner{
 	{"make ", "test/rules"},
 	{"go test ", "test/rules"},
@@ -77,8 +73,7 @@ func Of(t testing.TB, root, folder string) []Command {
 	return all
 }
 
-// Mentions returns the commands of a program that sentences on the pages mention as code. They name commands rather
-// than show commands to type.
+// Mentions returns the commands of a program that sentences on the pages mention as code, rather than show as commands to type.
 func Mentions(t testing.TB, root, program string) []Command {
 	t.Helper()
 	code := regexp.MustCompile("`(" + program + " [^`]+)`")
@@ -93,7 +88,6 @@ func Mentions(t testing.TB, root, program string) []Command {
 	return all
 }
 
-// each calls do for each page of the tree.
 func each(t testing.TB, root string, do func(name, text string)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {

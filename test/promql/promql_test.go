@@ -1,6 +1,5 @@
-// Package promql reads the alert rules and the dashboard of infra/observability like Prometheus, and makes each alert
-// fire. It is a separate module, because Prometheus' parser and engine would raise the versions of the programs'
-// dependencies.
+// Package promql reads the alert rules and the dashboard of infra/observability like Prometheus, and makes each alert fire. It is
+// a separate module, because Prometheus' parser and engine would raise the versions of the programs' dependencies.
 package promql
 
 import (
@@ -68,7 +67,6 @@ type metric struct {
 	labels []string
 }
 
-// catalogue returns the programs' metrics by name.
 func catalogue(t *testing.T) map[string]metric {
 	t.Helper()
 	all := map[string]metric{}
@@ -204,11 +202,10 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// aside are the metrics that have no panel: they are for those who look closer.
+// aside are the metrics without a panel, for a closer look.
 var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
 	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
-// A series is a metric's values, one a minute.
 type series struct {
 	labels string // as in {a="b"}, with the name
 	values func(minute int) float64
@@ -219,7 +216,6 @@ func growing(by float64) func(int) float64 {
 	return func(minute int) float64 { return by * float64(minute) }
 }
 
-// since returns the value before until minute 60, and v from then on.
 func since(before, v float64) func(int) float64 {
 	return func(minute int) float64 {
 		if minute < 60 {
@@ -229,7 +225,6 @@ func since(before, v float64) func(int) float64 {
 	}
 }
 
-// function is the prefix of a function's call series; the result follows.
 const function = `lbremedy_function_calls_total{class="a",cluster="c",result=`
 
 const calls = `lbremedy_cloud_calls_total{cluster="c",action="A",product="slb",result=`
@@ -357,7 +352,6 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// A set hands out series one by one.
 type set struct {
 	series found
 	at     storage.Series
@@ -375,7 +369,6 @@ func (s *set) At() storage.Series                { return s.at }
 func (s *set) Err() error                        { return nil }
 func (s *set) Warnings() annotations.Annotations { return nil }
 
-// fired returns the minute after which a rule first fires, or -1.
 func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	t.Helper()
 	patience := time.Duration(0)
@@ -409,8 +402,7 @@ func fired(t *testing.T, engine *promql.Engine, r rule, s store) int {
 	return -1
 }
 
-// TestAlerts checks that every alert parses, uses existing metrics, says what is wrong and what to do, and fires
-// exactly when it should.
+// TestAlerts: every alert parses, uses existing metrics, says what is wrong and what to do, and fires exactly when it should.
 func TestAlerts(t *testing.T) {
 	known := catalogue(t)
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
@@ -445,13 +437,11 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// stands matches the metrics of the current state. Each of several notifiers, or of several "lbremedy up" with the
-// doctor, measures them independently.
+// stands matches the metrics of the current state, which each notifier, or "lbremedy up" with the doctor, measures independently.
 var stands = regexp.MustCompile(`^lbremedy_((breaker|paused|ledger|waiting|class_budget|cluster_budget)_\w+|stream_(bytes|limit_bytes|messages)|` +
 	`doctor_(findings|unknown))$`)
 
-// TestTwoNotifiers checks that alerts and dashboard show the same for two notifiers as for one: during an upgrade there
-// are briefly two, and each counts everything.
+// TestTwoNotifiers: alerts and dashboard show the same for two notifiers, as briefly during an upgrade, though each counts everything.
 func TestTwoNotifiers(t *testing.T) {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: language})
 	defer engine.Close()

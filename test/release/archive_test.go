@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A file is one of an archive.
 type file struct {
 	mode fs.FileMode
 	text string
@@ -85,7 +84,7 @@ func archive(t *testing.T, packed, functions []byte) {
 	}
 }
 
-// parts takes the place of infra/images/parts.sh. It fails if it can see the passphrase of those who sign.
+// parts replaces infra/images/parts.sh. It fails if it can see the signers' passphrase.
 const parts = `#!/bin/sh
 set -eu
 [ -z "${COSIGN_PASSWORD:-}" ] || { echo 'the password is there'; exit 1; }
@@ -96,7 +95,7 @@ for file in NOTES.md LICENSES-OF-LIBRARIES provenance.json lbremedy-0.1.0.tgz im
 done
 `
 
-// empty has all programs do nothing, which compile in seconds for all platforms.
+// empty replaces all programs by empty ones, which compile in seconds for all platforms.
 func empty(t *testing.T, at string) {
 	const program = "package main\n\nfunc main() {}\n"
 	for name, text := range map[string]string{
@@ -108,7 +107,7 @@ func empty(t *testing.T, at string) {
 	}
 }
 
-// Archives are of the kind that is usual where they are unpacked, in any time zone the same, and krew is told the sums that they have.
+// Archives have the usual kind of their platform and are the same in any time zone, and krew gets their checksums.
 func TestPlatforms(t *testing.T) {
 	var sums [2]string
 	var out string

@@ -21,7 +21,6 @@ import (
 
 var digestLine = regexp.MustCompile(`(?m)^    ([a-z-]+): (sha256:[0-9a-f]{64})$`)
 
-// images builds a tree's images for this machine's architecture, and returns their digests by name.
 func images(t *testing.T, at, version, programs string) map[string]string {
 	t.Helper()
 	must(t, at, []string{"VERSION=" + version, "PROGRAMS=" + programs, "ARCH=" + runtime.GOARCH, "OUT="}, "infra/images/build.sh")
@@ -37,7 +36,7 @@ func images(t *testing.T, at, version, programs string) map[string]string {
 	return out
 }
 
-// TestImages checks that a class's image changes only with its code: neither with the version nor with another class.
+// TestImages: a class's image changes only with its code, neither with the version nor with another class.
 func TestImages(t *testing.T) {
 	at := tree(t)
 	const programs = "exporter,busy,public-lb-forbidden"
@@ -70,7 +69,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// inspect checks an image, and starts its program.
 func inspect(t *testing.T, at, name string) {
 	p, err := layout.FromPath(filepath.Join(at, "bin/images/oci", name))
 	if err != nil {
@@ -136,7 +134,6 @@ func inspect(t *testing.T, at, name string) {
 	}
 }
 
-// filesOf returns an image's files by name, and checks that nobody may write to them.
 func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	t.Helper()
 	layers, err := img.Layers()
@@ -174,8 +171,7 @@ func filesOf(t *testing.T, img v1.Image) map[string][]byte {
 	return out
 }
 
-// TestBase checks that the base of all images has no files, exists for both architectures, and is named by digest in
-// ko.yaml.
+// TestBase: the base of all images has no files, exists for both architectures, and is named by digest in ko.yaml.
 func TestBase(t *testing.T) {
 	dir := filepath.Join(root, "infra/images")
 	p, err := layout.FromPath(filepath.Join(dir, "empty"))

@@ -12,8 +12,7 @@ import (
 // FullMessage is the controller's message about a full vSwitch.
 const FullMessage = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// Complain writes the controller's Event about a failed sync, for tests without a controller or with too many Services
-// for one.
+// Complain writes the controller's Event about a failed sync, for tests without a controller or with too many Services for one.
 func (r *Rig) Complain(service, message string) {
 	r.Helper()
 	r.ComplainAt(r.Service(service), message, time.Now())

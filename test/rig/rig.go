@@ -1,12 +1,9 @@
-// Package rig runs all of lbremedy for tests on a testbed of real parts: API server, JetStream, exporter, a worker in
-// fix mode, ticket sinks, and the operator's program as a separate process. Cloud and controller are simulated. Begin
-// with [New].
+// Package rig runs all of lbremedy for tests on a testbed of real parts: API server, JetStream, exporter, a worker in fix mode,
+// ticket sinks, and the operator's program as a separate process. Cloud and controller are simulated. Begin with [New].
 //
-// Tests advance the clock of worker and sinks. Keys expire by the clock of the NATS server, which cannot be advanced; a
-// test that needs the end of a budget's window removes the keys.
-//
-// Parallel tests share one API server, and a proxy limits each to its own namespace. A real controller (CCM_BIN) cannot
-// be limited, so each gets an API server of its own.
+// Tests advance the clock of worker and sinks. Keys expire by the clock of the NATS server, which cannot be advanced; a test that
+// needs the end of a budget's window removes the keys. Parallel tests share one API server, and a proxy limits each to its own
+// namespace. A real controller (CCM_BIN) cannot be limited, so each gets an API server of its own.
 package rig
 
 import (
@@ -62,7 +59,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is the folder of the operator's program.
 var built string
 
 // Tests runs the tests of a package and ends the process.
@@ -70,7 +66,6 @@ func Tests(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// program builds the operator's program once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
@@ -115,7 +110,6 @@ type Rig struct {
 	read    map[string]int // by Service: position of Until
 }
 
-// limit is the time that one test may take.
 const limit = 6 * time.Minute
 
 // New sets up the testbed with a policy in force, journal, exporter and worker.
@@ -191,7 +185,6 @@ func (r *Rig) Tell() {
 	shell.Beside(r, r.Ctx, "the sinks", func(ctx context.Context) error { f.Run(ctx); return nil })
 }
 
-// worker returns the connections of a worker.
 func (r *Rig) worker() *host.Connection {
 	r.Helper()
 	key := r.Testbed.Cloud.Client(worker, "*")
@@ -231,7 +224,6 @@ func (r *Rig) Must(err error) {
 // Step returns the last step of the clock.
 func (r *Rig) Step() time.Duration { return time.Duration(r.step.Load()) }
 
-// see stores a record of the journal.
 func (r *Rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -421,8 +413,8 @@ func (r *Rig) Paste(dir, text string) Said {
 	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all namespaces
-// return only its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other tests.
+// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all namespaces return only
+// its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other tests.
 func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	t.Helper()
 	to, err := url.Parse(c.Config.Host)

@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// unreachable are the standard packages that class code must not import.
 var unreachable = map[string]string{
 	"net/...":           "a method of shared/cloud reads what is outside",
 	"os/...":            "the engine hands a class all it needs in the Case",
@@ -28,16 +27,13 @@ var unreachable = map[string]string{
 	"html/template/...": "findings are plain text",
 }
 
-// pure are packages below an unreachable one that reach nothing.
 var pure = []string{"net/netip"}
 
-// clock are the names that read the clock or wait for it, by package.
 var clock = map[string][]string{
 	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 }
 
-// ofClass reports whether a file is code of a class or of the doctor.
 func ofClass(f *file) bool { return matches(f.dir(), "functions/*") && f.ast != nil && !f.test() }
 
 // classCode checks that classes read and decide, and reach nothing.
@@ -77,11 +73,10 @@ const (
 	medianClass  = 120
 )
 
-// second are names of a class's second file.
 var second = []string{"ask.go", "causes.go", "plan.go", "read.go"}
 
-// classSizes checks that classes stay small and their files have one of a few names. Knowledge of the
-// controller and the cloud beyond one decision belongs in shared/ccm.
+// classSizes checks that classes stay small and their files have one of a few names. Knowledge of the controller and the cloud
+// beyond one decision belongs in shared/ccm.
 func classSizes(tr *tree) []string {
 	var out []string
 	lines := map[string]int{}
@@ -110,7 +105,6 @@ func classSizes(tr *tree) []string {
 	return out
 }
 
-// classFolders checks that a class folder holds its code, its page and a scenario.
 func classFolders(tr *tree) []string {
 	holds := map[string][]*file{}
 	for _, f := range tr.files {
@@ -147,7 +141,6 @@ func classFolders(tr *tree) []string {
 	return out
 }
 
-// grants checks that every permission has its name in shared/grant.
 func grants(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

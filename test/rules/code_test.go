@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// packageComments checks that every package says what it is for, once.
 func packageComments(tr *tree) []string {
 	var out []string
 	for _, dir := range sorted(tr.packages) {
@@ -44,7 +43,6 @@ func packageComments(tr *tree) []string {
 	return out
 }
 
-// docs checks that every exported name has a sentence.
 func docs(tr *tree) []string {
 	var out []string
 	check := func(name *ast.Ident, doc *ast.CommentGroup) {
@@ -77,8 +75,7 @@ func docs(tr *tree) []string {
 	return out
 }
 
-// checkDecl checks a declaration of types, constants or variables. The sentence of a group covers all its
-// constants or variables.
+// checkDecl checks a declaration of types, constants or variables. The sentence of a group covers all of it.
 func checkDecl(d *ast.GenDecl, check func(*ast.Ident, *ast.CommentGroup), out *[]string, tr *tree) {
 	grouped := d.Lparen.IsValid()
 	for _, s := range d.Specs {
@@ -109,7 +106,6 @@ func checkDecl(d *ast.GenDecl, check func(*ast.Ident, *ast.CommentGroup), out *[
 	}
 }
 
-// receiver returns the name of a method's type.
 func receiver(d *ast.FuncDecl) string {
 	t := d.Recv.List[0].Type
 	for {
@@ -128,7 +124,6 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// named reports whether a comment starts with a name, after an article or not.
 func named(doc, name string) bool {
 	for _, article := range []string{"", "A ", "An ", "The "} {
 		rest, ok := strings.CutPrefix(doc, article+name)
@@ -143,8 +138,6 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
 }
 
-// endsWell reports whether the first paragraph of a comment ends with a full stop, or introduces a list or
-// code.
 func endsWell(doc string) bool {
 	first, rest, _ := strings.Cut(strings.TrimSpace(doc), "\n\n")
 	// A list or code may follow its lead without an empty line.
@@ -164,7 +157,6 @@ func firstWords(s string) string {
 	return strings.Join(words[:min(4, len(words))], " ")
 }
 
-// inits checks that importing a package changes nothing.
 func inits(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -180,12 +172,10 @@ func inits(tr *tree) []string {
 	return out
 }
 
-// outlive are the packages that need a context longer than any call: the connection to NATS is renewed for
-// ever.
+// outlive are the packages that need a context longer than any call: the connection to NATS is renewed forever.
 var outlive = []string{"shared/stream"}
 
-// contexts checks that contexts come first, begin in main, and are not stored. A type that has to hold one
-// gives the reason in a comment.
+// contexts checks that contexts come first, begin in main, and are not stored, unless the type gives the reason in a comment.
 func contexts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -12,8 +12,7 @@ import (
 // wordPattern finds the words of prose and of identifiers: ThePeersOf consists of three.
 var wordPattern = regexp.MustCompile(`[A-Z]?[a-z]+`)
 
-// retired returns the words of the last column of the glossary in CONTRIBUTING.md, each with its
-// replacement.
+// retired returns the words of the last column of the glossary in CONTRIBUTING.md, each with its replacement.
 func retired(contributing string) map[string]string {
 	out := map[string]string{}
 	_, table, found := strings.Cut(contributing, "\n## Words\n")

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// A row lists which packages of this module some of its packages may import. Paths are relative to the
-// module; see matches for the patterns. The first row that matches a package applies. Test files and
-// packages that serve tests may import anything.
+// A row lists which packages of this module some of its packages may import, by paths relative to the module (see matches). The
+// first row that matches a package applies. Test files and packages that serve tests may import anything.
 type row struct {
 	who []string
 	may []string
@@ -322,7 +321,6 @@ var rows = []row{
 	},
 }
 
-// imports checks which packages of this module import which others.
 func imports(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -352,8 +350,8 @@ func imports(tr *tree) []string {
 	return out
 }
 
-// A home lists the packages that may import a library, by the longest prefix of its import path. With one
-// home, a library can be replaced, and one place shows which parts of it are used.
+// A home lists the packages that may import a library, by the longest prefix of its import path. With one home, a library can be
+// replaced, and one place shows which parts of it are used.
 var homes = map[string][]string{
 	"github.com/alibabacloud-go/tea/dara":    {"shared/hand/route"},
 	"github.com/aliyun/alibaba-cloud-sdk-go": {"shared/cloud"},
@@ -419,7 +417,6 @@ var homes = map[string][]string{
 	// Its client and logger are unused, but would be linked into every program.
 	"github.com/cloudevents/sdk-go/v2": {},
 
-	// For tests only.
 	"github.com/alibabacloud-go":                              {},
 	"github.com/google/go-cmp":                                {},
 	"github.com/santhosh-tekuri/jsonschema/v6":                {},
@@ -435,7 +432,6 @@ var homes = map[string][]string{
 	"github.com/prometheus/client_golang/prometheus/testutil": {},
 }
 
-// libraries checks which packages import libraries of others.
 func libraries(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -459,7 +455,6 @@ func libraries(tr *tree) []string {
 	return out
 }
 
-// homeOf returns the longest key of homes that an import path is at or below.
 func homeOf(p string) (string, bool) {
 	for ; p != "."; p = path.Dir(p) {
 		if _, ok := homes[p]; ok {
@@ -489,7 +484,6 @@ func testLibraries(tr *tree) []string {
 	return out
 }
 
-// standard reports whether an import path is of the standard library.
 func standard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".")

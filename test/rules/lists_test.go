@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// onWire are the functions of shared/kube that may read an answer of the API server: an object, a list or a
-// watch. They limit how much they read.
+// onWire are the functions of shared/kube that may read an answer of the API server. They limit how much they read.
 var onWire = []string{"call", "read", "watch"}
 
-// lists checks that lists are read by one function, and Events as evidence by one reader. The exporter may
-// publish all Events, because a published Event is only a hint.
+// lists checks that lists are read by one function, and Events as evidence by one reader. The exporter may publish all Events,
+// because a published Event is only a hint.
 func lists(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// keys are the keys of log lines and their meanings. One thing has the same key everywhere, so a search
-// finds all lines about it.
+// keys are the keys of log lines and their meanings. One thing has the same key everywhere, so a search finds all lines about it.
 var keys = map[string]string{
 	"class":     "ID of the error class",
 	"cluster":   "ID of the cluster",
@@ -62,8 +61,7 @@ var keys = map[string]string{
 	"version":   "of the program, or a resource version",
 }
 
-// logs checks that log lines use known keys. It checks calls of values named log or Log, the names of all
-// loggers here.
+// logs checks that log lines use known keys, in calls of values named log or Log, the names of all loggers here.
 func logs(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -103,8 +101,7 @@ func logs(tr *tree) []string {
 	return out
 }
 
-// logger reports whether an expression has the form of a logger: log, x.log, c.Log, p.log(), or With of
-// one.
+// logger reports whether an expression has the form of a logger: log, x.log, c.Log, p.log(), or With of one.
 func logger(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -17,8 +17,8 @@ var (
 	replacement = regexp.MustCompile(`(?m)^(?:replace )?\t?(\S+)(?: v\S+)? => \S+ (v\S+)$`)
 )
 
-// namedIn returns the versions that a go.mod file chooses itself: of the modules that its code or its tools
-// import, and of replacements. The versions of all others follow from these.
+// namedIn returns the versions that a go.mod file chooses itself: of modules that its code or tools import, and of replacements.
+// All others follow from these.
 func namedIn(text string) map[string]string {
 	versions, all := map[string]string{}, map[string]string{}
 	for _, m := range requirement.FindAllStringSubmatch(text, -1) {
@@ -41,8 +41,7 @@ func namedIn(text string) map[string]string {
 	return versions
 }
 
-// modules checks that all modules use one Go version and agree on the versions that several of them choose,
-// so tests run with the versions that are shipped.
+// modules checks that all modules use one Go version and the same versions of modules, so tests run with the versions that are shipped.
 func modules(tr *tree) []string {
 	type place struct{ file, version string }
 	var out []string

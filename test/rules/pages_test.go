@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// shown checks that a test runs each command that a page shows, or that its block says what it needs and no
-// test has.
+// shown checks that a test runs each command that a page shows, or that its block says what it needs and no test has.
 func shown(tr *tree) []string {
 	var out []string
 	runs := map[string]bool{}
@@ -40,18 +39,16 @@ func shown(tr *tree) []string {
 	return out
 }
 
-// installs are the pages whose commands are copied from top to bottom.
 var installs = []string{"infra/cluster/README.md", "infra/fc/README.md", "infra/knative/README.md"}
 
 var (
 	variable = regexp.MustCompile(`\$\{?([A-Z][A-Z0-9_]*)`)
 	assigned = regexp.MustCompile(`[ "]([A-Z][A-Z0-9_]*)=`)
-	// blank finds parts that a reader would have to fill in.
-	blank = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
+	blank    = regexp.MustCompile(`…|<[a-z][a-z ]*>|(?:^|[ =/])(?:ACCOUNT|CASE|CLUSTER|DIR|FILE|ID|NAMESPACE|REGION|REGISTRY|TAG)(?:$|[ /,:])`)
 )
 
-// copied checks that readers can copy the commands of the installation pages unchanged: values that differ
-// between installations are variables that an earlier command sets.
+// copied checks that the commands of the installation pages can be copied unchanged: values that differ between installations are
+// variables that an earlier command sets.
 func copied(tr *tree) []string {
 	var out []string
 	for _, name := range installs {
@@ -83,8 +80,7 @@ func copied(tr *tree) []string {
 
 var forWhom = regexp.MustCompile(`(?i)\bfor (?:those|operators|(?:platform )?engineers)\b|面向`)
 
-// readers checks that the first paragraph of a page says for whom it is. Pages of classes and checks are
-// for people who met one, and begin with the message.
+// readers checks that a page's first paragraph says for whom it is. Pages of classes and checks begin with the message that people met.
 func readers(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -104,9 +100,8 @@ func readers(tr *tree) []string {
 
 var benchmark = regexp.MustCompile(`-bench '?(\w+)\S* .*(\./\S+)`)
 
-// TestShown checks that the make targets and benchmarks that pages mention exist. make -n also checks the
-// prerequisites. Nothing runs here: this test is part of "make check" and "make test", and the rest takes
-// minutes.
+// TestShown checks that the make targets and benchmarks that pages mention exist. make -n also checks the prerequisites. Nothing
+// runs here: this test is part of "make check" and "make test", and the rest takes minutes.
 func TestShown(t *testing.T) {
 	const root = "../.."
 	for _, c := range pages.Of(t, root, "test/rules") {

@@ -22,8 +22,7 @@ var (
 	soThatNot = regexp.MustCompile(`\bso that\b[^.:;]*\b(?:not|never|nothing|nobody)\b`)
 )
 
-// plain checks that comments and pages avoid three patterns that are hard to read: a clause
-// without a noun as the subject, a negated complement, and a negated purpose.
+// plain checks that comments and pages avoid a clause without a noun as the subject, a negated complement, and a negated purpose.
 func plain(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -36,10 +35,8 @@ func plain(tr *tree) []string {
 	return out
 }
 
-// A fault is a part of a sentence that is not plain, and advice.
 type fault struct{ text, instead string }
 
-// notPlain returns the faults of a paragraph.
 func notPlain(text string) []fault {
 	var out []fault
 	text = codeSpan.ReplaceAllString(text, "``")
@@ -67,17 +64,14 @@ func notPlain(text string) []fault {
 	return out
 }
 
-// A paragraph is text of a comment or of a page, on one line.
 type paragraph struct {
 	line int // the first line of its comment, or of itself in a page
 	text string
 }
 
-// listItem finds the mark of an item of a list.
 var listItem = regexp.MustCompile(`^\s*(?:[-*•]|\d+\.)\s+`)
 
-// paragraphs returns the paragraphs of a Go file's comments or of a page. Code, headings and
-// front matter are left out, and so are the translations of pages.
+// paragraphs returns the paragraphs of a Go file's comments or of a page, without code, headings, front matter and translations.
 func paragraphs(tr *tree, f *file) []paragraph {
 	var out []paragraph
 	add := func(line int, text string, step int) {

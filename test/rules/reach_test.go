@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// never lists packages that a function's program must not import, directly or indirectly: a function holds
-// no key to the stream, decides nothing, and starts quickly.
+// never lists packages that a function's program must not import, directly or indirectly: a function holds no key to the stream,
+// decides nothing, and starts quickly.
 var never = []string{
 	module + "/shared/stream/...", module + "/shared/policy/...", module + "/shared/engine", module + "/shared/host", module + "/shared/observe/...",
 	"github.com/nats-io/...", "github.com/prometheus/...", "go.opentelemetry.io/...",
 }
 
-// reach checks which packages the programs of functions import, directly or indirectly. It does not see the
-// imports of libraries; tests of the built programs do.
+// reach checks which packages the programs of functions import, directly or indirectly. It does not see the imports of libraries;
+// tests of the built programs do.
 func reach(tr *tree) []string {
 	imports := map[string][]string{} // by folder, without test files
 	var ways [][]string              // each from a program to a folder

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// patterns checks that what regex.New is given is a regular expression: nothing compiles it
-// until somebody needs it. A name among the parts stands for one.
+// patterns checks that regex.New gets a regular expression, which is compiled only when used. A name among the parts represents one.
 func patterns(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -31,7 +30,6 @@ func patterns(tr *tree) []string {
 	return out
 }
 
-// spelled returns the text of literals that are joined, with a group for each other part.
 func spelled(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:

@@ -8,7 +8,6 @@ import (
 	"testing/fstest"
 )
 
-// TestRules checks that every rule finds its violations and accepts code without any.
 func TestRules(t *testing.T) {
 	const ours = `import "` + module + `/`
 	tests := []struct {

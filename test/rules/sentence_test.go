@@ -13,8 +13,7 @@ var sayings = []string{"Rule", "Decided", "Finding", "Ask", "Note", "rule"}
 // deciders are the packages that decide which writes are made and who is asked.
 var deciders = []string{"shared/remedy", "shared/engine", "shared/ccm", "shared/policy", "shared/policy/policyfile", "shared/ticket"}
 
-// sentences checks that no decision depends on a sentence: sentences are for people, codes for programs.
-// Decisions may compare a sentence with the empty string.
+// sentences checks that decisions do not depend on sentences, which are for people, beyond comparing one with the empty string.
 func sentences(tr *tree) []string {
 	var out []string
 	for _, f := range tr.code() {
@@ -49,19 +48,16 @@ func sentences(tr *tree) []string {
 	return out
 }
 
-// saying reports whether an expression is a field that people read.
 func saying(e ast.Expr) bool {
 	s, ok := e.(*ast.SelectorExpr)
 	return ok && slices.Contains(sayings, s.Sel.Name)
 }
 
-// none reports whether an expression is the empty string.
 func none(e ast.Expr) bool {
 	lit, ok := e.(*ast.BasicLit)
 	return ok && (lit.Value == `""` || lit.Value == "``")
 }
 
-// isOne reports whether an expression is one of these names.
 func isOne(e ast.Expr, names ...string) bool {
 	id, ok := e.(*ast.Ident)
 	return ok && slices.Contains(names, id.Name)

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestSmallPrograms checks that function programs and the exporter stay small: they pass on the context of
-// a trace without OpenTelemetry, whose OTLP exporter imports gRPC. Function programs also do without
-// Prometheus.
+// TestSmallPrograms checks that function programs and the exporter stay small: they pass on the context of a trace without
+// OpenTelemetry, whose OTLP exporter imports gRPC. Function programs also do without Prometheus.
 func TestSmallPrograms(t *testing.T) {
 	for pattern, banned := range map[string][]string{
 		"../../functions/...":           {"go.opentelemetry.io/", "google.golang.org/grpc", "github.com/prometheus/"},

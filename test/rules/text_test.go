@@ -28,7 +28,6 @@ var forbidden = []word{
 		"a package registry's host: GOPROXY and its like say where packages come from"},
 }
 
-// words checks that no file contains unfinished work or paths of one machine.
 func words(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -54,8 +53,7 @@ func words(tr *tree) []string {
 // moving finds a tag that will mean another image tomorrow, of an image or as a value.
 var moving = regexp.MustCompile(`(?i):late` + `st\b|\b(?:tag|appversion)\b\W{1,6}late` + `st\b`)
 
-// tags checks that images are not named, or defaulted, by such a tag. Test data may use one, because
-// clusters have such images.
+// tags checks that images are not named, or defaulted, by such a tag. Test data may use one, because clusters have such images.
 func tags(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -71,10 +69,9 @@ func tags(tr *tree) []string {
 	return out
 }
 
-// columns is how many columns a line of Go has at most. A tab counts as one.
+// columns is the maximum number of columns of a line of Go. A tab counts as one.
 const columns = 160
 
-// lines checks that lines of Go are short enough to be read beside another file.
 func lines(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -90,18 +87,15 @@ func lines(tr *tree) []string {
 	return out
 }
 
-// roots are the entries that the root may have, besides dot files.
 var roots = []string{
 	"functions", "shared", "events", "infra", "test",
 	"go.mod", "go.sum", "Makefile", "s.yaml", "README.md", "README.zh-CN.md", "SECURITY.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md",
 }
 
-// vague are names of folders that say nothing about their contents.
 var vague = []string{
 	"pkg", "internal", "util", "utils", "common", "docs", "helper", "helpers", "base", "manager", "types", "misc", "lib", "vendor",
 }
 
-// shape checks the root's entries and the names of folders.
 func shape(tr *tree) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -122,7 +116,6 @@ func shape(tr *tree) []string {
 	return out
 }
 
-// scripts checks that scripts are executable.
 func scripts(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -134,14 +127,11 @@ func scripts(tr *tree) []string {
 }
 
 var (
-	// link finds the links and pictures of a page that lead to a file or heading of this repository.
-	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	// unlinked finds the characters of a heading that its anchor lacks.
+	link     = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the anchors of a page's headings.
 func anchors(text []byte) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
@@ -150,7 +140,6 @@ func anchors(text []byte) map[string]bool {
 	return out
 }
 
-// links checks that the targets of links exist.
 func links(tr *tree) []string {
 	there := map[string]bool{}
 	for _, f := range tr.files {
@@ -181,12 +170,10 @@ func links(tr *tree) []string {
 	return out
 }
 
-// promised are the targets that newcomers and CI rely on.
 var promised = []string{"help", "new", "gen", "check", "test", "race", "demo", "e2e", "bench", "build", "clean"}
 
 var target = regexp.MustCompile(`(?m)^([a-z0-9][a-z0-9-]*):([^=\n].*)?$`)
 
-// targets returns the lines of the Makefile's targets by name.
 func targets(tr *tree) map[string]string {
 	out := map[string]string{}
 	if f := tr.file("Makefile"); f != nil {
@@ -197,7 +184,6 @@ func targets(tr *tree) map[string]string {
 	return out
 }
 
-// file returns the file of this name, or nil.
 func (tr *tree) file(name string) *file {
 	i := slices.IndexFunc(tr.files, func(f *file) bool { return f.name == name })
 	if i < 0 {
@@ -206,7 +192,6 @@ func (tr *tree) file(name string) *file {
 	return tr.files[i]
 }
 
-// makefile checks that the promised targets exist and every target has help.
 func makefile(tr *tree) []string {
 	have := targets(tr)
 	var out []string
@@ -225,8 +210,7 @@ func makefile(tr *tree) []string {
 
 var mention = regexp.MustCompile("(?m)(?:^\\$? ?|`)make ([a-z0-9][a-z0-9 -]*)")
 
-// commands checks that the pages mention only targets that exist, that the README has those that a newcomer
-// needs, and that CI runs the same ones.
+// commands checks that pages mention only existing targets, the README what a newcomer needs, and that CI runs the same targets.
 func commands(tr *tree) []string {
 	have := targets(tr)
 	var out []string
@@ -271,9 +255,8 @@ var (
 	script = regexp.MustCompile(`^\s*(?:- )?run:.*?(\$\{\{[^}]*\}\})|^\s{10,}[^#\s:]+ .*?(\$\{\{[^}]*\}\})`)
 )
 
-// workflows checks that workflows pin the code that they run, request the fewest permissions, and insert no
-// expression into a script. Values reach a script as variables: neither the log nor the shell interprets
-// those.
+// workflows checks that workflows pin the code that they run, request the fewest permissions, and insert no expression into a script: values
+// reach it as variables, which neither the log nor the shell interprets.
 func workflows(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {

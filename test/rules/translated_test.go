@@ -19,8 +19,7 @@ const (
 	chineseHelp = "alibabacloud.com/help/zh/"
 )
 
-// translated checks that every page of a class or check has a Chinese twin of the same headings,
-// paragraphs, items, code and links.
+// translated checks that every page of a class or check has a Chinese twin of the same headings, paragraphs, items, code and links.
 func translated(tr *tree) []string {
 	var out []string
 	for _, f := range tr.files {
@@ -60,7 +59,6 @@ var (
 	}
 )
 
-// partsOf returns the parts that a page has in every language, by kind.
 func partsOf(page string) map[string][]string {
 	text := fence.ReplaceAllString(page, "")
 	parts := map[string][]string{"blocks of code": fence.FindAllString(page, -1)}
@@ -77,7 +75,6 @@ func partsOf(page string) map[string][]string {
 	return parts
 }
 
-// TestTranslated checks the rule with examples.
 func TestTranslated(t *testing.T) {
 	const english = "# Busy\n\nIt says `busy`.\n\n- **Wait**, see [more](../quota/doc.md), " +
 		"[help](https://www.alibabacloud.com/help/en/ack).\n\n```yaml\na: b\n```\n"

@@ -1,13 +1,10 @@
-// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library,
-// comments, and forbidden words.
+// Package rules checks rules of the whole tree: imports, the reach of class code, the home of each library, comments, and forbidden words.
+// A rule is a function from the tree to sentences; each sentence names a place, the violation and the correction. Rules read only source
+// text, so they also work in a tree that does not build. Every rule has examples that break it (TestRules).
 //
-// A rule is a function from the tree to sentences; each sentence names a place, the violation and the
-// correction. Rules read only source text, so they also work in a tree that does not build. Every rule has
-// examples that break it (TestRules).
-//
-// The tables hold decisions that the design leaves open: packages of types (k8s.io/api,
-// k8s.io/apimachinery, CloudEvents) are vocabulary, which several packages may import; other libraries have
-// one home. Class code may use net/netip, which computes with addresses and does no I/O.
+// The tables hold decisions that the design leaves open: packages of types (k8s.io/api, k8s.io/apimachinery, CloudEvents) are vocabulary,
+// which several packages may import; other libraries have one home. Class code may use net/netip, which computes with addresses and does no
+// I/O.
 package rules
 
 import (
@@ -27,14 +24,12 @@ import (
 
 const module = "github.com/lbremedy/lbremedy"
 
-// A tree holds the files that the rules check.
 type tree struct {
 	fset     *token.FileSet
 	files    []*file            // sorted by name
 	packages map[string][]*file // Go files by folder
 }
 
-// A file is one file of the tree.
 type file struct {
 	name string // slash-separated, relative to the root
 	text []byte
@@ -42,7 +37,6 @@ type file struct {
 	ast  *ast.File // nil if it is not Go
 }
 
-// read reads a tree, without folders that are not part of the repository.
 func read(root fs.FS) (*tree, error) {
 	tr := &tree{fset: token.NewFileSet(), packages: map[string][]*file{}}
 	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
@@ -88,26 +82,21 @@ func read(root fs.FS) (*tree, error) {
 // dir returns the file's folder, which is its package's path below the module; "." is the root.
 func (f *file) dir() string { return path.Dir(f.name) }
 
-// test reports whether only tests use the file.
 func (f *file) test() bool {
 	return strings.HasSuffix(f.name, "_test.go") || strings.HasPrefix(f.name, "test/")
 }
 
-// code returns the Go files that are shipped.
 func (tr *tree) code() []*file {
 	return slices.DeleteFunc(slices.Clone(tr.files), func(f *file) bool { return f.ast == nil || f.test() })
 }
 
-// binary reports whether the file is not text.
 func (f *file) binary() bool { return bytes.IndexByte(f.text, 0) >= 0 }
 
-// at returns a complaint about a place in a Go file.
 func (tr *tree) at(p token.Pos, format string, args ...any) string {
 	pos := tr.fset.Position(p)
 	return fmt.Sprintf("%s:%d: %s", pos.Filename, pos.Line, fmt.Sprintf(format, args...))
 }
 
-// imports returns the paths that the file imports, with their specs.
 func (f *file) imports() map[string]*ast.ImportSpec {
 	specs := map[string]*ast.ImportSpec{}
 	for _, s := range f.ast.Imports {
@@ -118,7 +107,6 @@ func (f *file) imports() map[string]*ast.ImportSpec {
 	return specs
 }
 
-// local returns the name that the file uses for an imported package; empty if it does not import it.
 func (f *file) local(importPath string) string {
 	s, ok := f.imports()[importPath]
 	switch {
@@ -130,8 +118,8 @@ func (f *file) local(importPath string) string {
 	return path.Base(importPath)
 }
 
-// matches reports whether a slash-separated path matches one of the patterns. In a pattern, * matches one
-// element; a trailing /... matches the path before it and everything below.
+// matches reports whether a slash-separated path matches one of the patterns. In a pattern, * matches one element; a trailing
+// /... matches the path before it and everything below.
 func matches(p string, patterns ...string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		head, open := strings.CutSuffix(pattern, "...")
@@ -166,7 +154,6 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// A rule is a check of the whole tree.
 type rule struct {
 	name  string
 	check func(*tree) []string

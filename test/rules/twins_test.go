@@ -20,8 +20,7 @@ import (
 // catalogues is the folder that has a folder for each language other than English.
 const catalogues = "shared/say/"
 
-// twinsOfHelp is the file with the twins of help texts. Help is concatenated at run time, so a test of the
-// root command compares it with this file.
+// twinsOfHelp has the twins of help texts. Help is concatenated at run time, so a test of the root command compares it with this file.
 const twinsOfHelp = "help.json"
 
 // ofClasses matches the catalogues of classes: adding a class changes only its own folder.
@@ -30,9 +29,8 @@ const ofClasses = "functions/*/say.zh.json"
 // countless formats need no twin: they read the same in every language.
 var countless = []string{"%s", "%d", "%v", "%q"}
 
-// twins checks that each format that people read has a twin with the same verbs in every other language,
-// and each twin a format. Formats are literal arguments of the functions that make texts; strings
-// concatenated at run time have no twin.
+// twins checks that each format that people read has a twin with the same verbs in every other language, and each twin a format.
+// Formats are literal arguments of the functions that make texts; strings concatenated at run time have no twin.
 func twins(tr *tree) []string {
 	formats, out := sentencesOf(tr)
 	seen := map[string]string{} // by language and format, the file
@@ -80,7 +78,6 @@ func twins(tr *tree) []string {
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([-+# 0]*\d*(?:\.\d+)?)([a-zA-Z%])`)
 
-// verbs returns the verbs of a format with their argument numbers, in order of these.
 func verbs(format string) []string {
 	n, out := 0, []string{}
 	for _, m := range verb.FindAllStringSubmatch(format, -1) {
@@ -97,28 +94,23 @@ func verbs(format string) []string {
 	return slices.Compact(out)
 }
 
-// sayers are the methods, and package functions with their package, that take a format that people read,
-// with its argument number.
+// sayers are the methods, and package functions with their package, that take a format that people read, with its argument number.
 var sayers = map[string]int{
 	"command.Wrong": 0, "command.Exactly": 2, "say.F": 0, "say.Errorf": 0, "say.Or": 1, "say.Count": 1, ".And": 0,
 	".Phrase": 0, ".Note": 0, ".Say": 0, ".Field": 0, ".line": 0, ".list": 0,
 }
 
-// wordsOfTemplates defines the functions of templates; the templates themselves contain the words that they
-// count.
+// wordsOfTemplates defines the functions of templates; the templates themselves contain the words that they count.
 const wordsOfTemplates = "functions/cmd/lbremedy/console/server.go"
 
 // mistakes passes formats on; they are literals at its callers.
 const mistakes = "shared/command/command.go"
 
-// counted finds the words that templates count.
 var counted = regexp.MustCompile(`\bcount [^"{}]*"([^"]+)"`)
 
-// told finds the texts of templates.
 var told = regexp.MustCompile(`\bsay ("(?:[^"\\]|\\.)*")`)
 
-// sentencesOf returns the formats that people read, each with one place that uses it, and complaints about
-// formats that are not literals.
+// sentencesOf returns the formats that people read, each with one place that uses it, and complaints about formats that are not literals.
 func sentencesOf(tr *tree) (map[string]string, []string) {
 	var out []string
 	formats := map[string]string{}
@@ -231,13 +223,11 @@ func sentencesOf(tr *tree) (map[string]string, []string) {
 	return formats, out
 }
 
-// place returns where a node is.
 func (tr *tree) place(n ast.Node) string {
 	pos := tr.fset.Position(n.Pos())
 	return fmt.Sprintf("%s:%d", pos.Filename, pos.Line)
 }
 
-// literal returns the value of a string literal, which may be put together from others.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -256,7 +246,6 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// TestTwins checks the rule with examples: a missing twin, a missing source, other verbs.
 func TestTwins(t *testing.T) {
 	const source = `package busy
 import "` + module + `/shared/say"

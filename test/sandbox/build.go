@@ -31,7 +31,6 @@ var (
 	goSum string
 )
 
-// A program is built from its Go module.
 type program struct {
 	name    string // file name
 	module  string // as required in go.mod
@@ -40,7 +39,6 @@ type program struct {
 	ldflags func(version string) string
 }
 
-// A set is a group of programs built and kept together, from one pair of module files.
 type set struct {
 	mod, sum  string            // contents of go.mod and go.sum
 	files     map[string]string // additional sources of a program
@@ -49,13 +47,11 @@ type set struct {
 	given     string // variable that may name a folder with the programs, instead of a build
 }
 
-// A manifest is a file of Kubernetes objects, concatenated from files of modules.
 type manifest struct {
 	name  string   // file name
 	parts []string // as <module>:<glob>
 }
 
-// servers are the programs of a cluster without nodes, and kubectl.
 var servers = set{mod: goMod, sum: goSum, given: "KUBEBUILDER_ASSETS", programs: []program{
 	{
 		name:    "etcd",
@@ -72,8 +68,7 @@ func kubernetes(name, effort string) program {
 	return program{name: name, module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, effort: effort, ldflags: kubernetesVersion}
 }
 
-// kubernetesVersion returns the linker flags that set the version in /version, as the release's hack/lib/version.sh
-// does.
+// kubernetesVersion returns the linker flags that set the version in /version, as the release's hack/lib/version.sh does.
 func kubernetesVersion(version string) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
@@ -86,7 +81,6 @@ func kubernetesVersion(version string) string {
 	return b.String()
 }
 
-// version returns the version that go.mod requires of the program's module.
 func (s set) version(p program) string {
 	m := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(p.module) + ` (v\S+)`).FindStringSubmatch(s.mod)
 	if m == nil {
@@ -95,15 +89,13 @@ func (s set) version(p program) string {
 	return m[1]
 }
 
-// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter
-// of the compiler's time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the
-// same version are compiled once.
+// args returns the arguments of the go command that builds the program. It omits debugging data, which takes a quarter of the compiler's
+// time and is dropped by the linker. With the Makefile's flags, packages that lbremedy needs in the same version are compiled once.
 func (s set) args(p program, out string) []string {
 	return []string{"build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", p.ldflags(s.version(p)), "-o", out, p.pkg}
 }
 
-// folder returns the folder of the programs, and builds them if necessary. One of several concurrent processes builds,
-// and the others wait.
+// folder returns the folder of the programs, and builds them if necessary, in one of several concurrent processes.
 func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	if dir := os.Getenv(s.given); dir != "" {
 		return s.found(dir)
@@ -146,7 +138,6 @@ func (s set) folder(ctx context.Context, progress io.Writer) (string, error) {
 	return entry, prune(cache, entry)
 }
 
-// found returns the absolute path of the folder in the environment, if it has the programs.
 func (s set) found(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -164,7 +155,6 @@ func (s set) found(dir string) (string, error) {
 	return dir, nil
 }
 
-// key returns the name of the cache entry, a hash of a build's inputs.
 func (s set) key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s/%s\n%q\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, s.mod, s.sum)
@@ -191,8 +181,8 @@ func (s set) names() []string {
 	return all
 }
 
-// sums is the last file of a build: the programs' checksums by name. A damaged program, such as after a full disk, is
-// rebuilt. Each start computes the checksums of 130 MB, so it is a CRC, which protects from accidents only.
+// sums is the last file of a build: the programs' checksums by name. A damaged program, such as after a full disk, is rebuilt.
+// Each start checks 130 MB, so it is a CRC, which protects from accidents only.
 const sums = "sums.json"
 
 // intact reports whether a cache entry has all programs undamaged. It marks the entry as used.
@@ -228,7 +218,6 @@ func sum(file string) (uint32, error) {
 	return h.Sum32(), nil
 }
 
-// prune removes the cache entries that have been unused for a month.
 func prune(cache, keep string) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -275,7 +264,6 @@ func lock(ctx context.Context, file string, progress io.Writer) (func(), error) 
 	}
 }
 
-// build builds the programs into a new folder, and writes sums last.
 func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	goBin, err := exec.LookPath("go")
 	if err != nil {
@@ -318,7 +306,6 @@ func (s set) build(ctx context.Context, dir string, progress io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, sums), data, 0o644)
 }
 
-// goCommand returns the go command in a folder of this program.
 func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, goBin, args...)
 	cmd.Dir = src
@@ -329,7 +316,6 @@ func goCommand(ctx context.Context, goBin, src string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// write writes the manifest to a file, with references to programs replaced by our images.
 func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 	var all bytes.Buffer
 	for _, part := range m.parts {
@@ -365,15 +351,12 @@ func (m manifest) write(ctx context.Context, goBin, src, file string) error {
 // imageRegistry is the prefix of locally built images. No such host exists.
 const imageRegistry = "lbremedy.local"
 
-// knativePrefix distinguishes Knative's programs from others with the same name.
 const knativePrefix = "knative-"
 
-// withImages replaces image references of Knative's release tool by our images.
 func withImages(objects []byte) []byte {
 	return regexp.MustCompile(`ko://knative\.dev/serving/cmd/(\w+)`).ReplaceAll(objects, []byte(imageRegistry+"/"+knativePrefix+"$1:1"))
 }
 
-// buildOne builds a program to the file out, in a folder with the set's go.mod, and reports progress every ten seconds.
 func (s set) buildOne(ctx context.Context, p program, goBin, src, out string, progress io.Writer) error {
 	var log bytes.Buffer
 	cmd := goCommand(ctx, goBin, src, s.args(p, out)...)

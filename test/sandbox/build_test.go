@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestAssets checks that the folder in KUBEBUILDER_ASSETS is used if it has the programs, and that the error for others
-// names what is missing.
+// TestAssets: the folder in KUBEBUILDER_ASSETS is used if it has the programs; the error for others names what is missing.
 func TestAssets(t *testing.T) {
 	full, half, folders, plain := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	write := func(dir string, mode os.FileMode, names ...string) {

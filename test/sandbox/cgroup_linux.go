@@ -13,7 +13,6 @@ import (
 // groups is the mount point of cgroups: one hierarchy, or with version 1 one for each controller.
 const groups = "/sys/fs/cgroup"
 
-// hierarchies returns the folders of the roots of all hierarchies.
 func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(groups, "cgroup.controllers")); err == nil {
 		return []string{groups}, nil
@@ -35,8 +34,8 @@ func hierarchies() ([]string, error) {
 	return all, nil
 }
 
-// joinGroups creates a group in each hierarchy for a node's Pods, and moves this process to a child group, which is
-// empty when all processes of the node have ended.
+// joinGroups creates a group in each hierarchy for a node's Pods, and moves this process to a child group, which is empty when
+// all processes of the node have ended.
 func joinGroups(name string) error {
 	all, err := hierarchies()
 	if err != nil {
@@ -59,7 +58,6 @@ func joinGroups(name string) error {
 	return nil
 }
 
-// tryGroup creates a group in each hierarchy, and removes it.
 func tryGroup(name string) error {
 	all, err := hierarchies()
 	if err != nil {
@@ -77,8 +75,7 @@ func tryGroup(name string) error {
 	return nil
 }
 
-// inherit gives a new group its required settings: processors and memory with version 1, the parent's controllers with
-// version 2.
+// inherit gives a new group its required settings: processors and memory with version 1, the parent's controllers with version 2.
 func inherit(dir string) error {
 	parent := filepath.Dir(dir)
 	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {

@@ -25,14 +25,12 @@ const (
 	apiServer        = nodeAddress + ":6443"
 )
 
-// A nodeCluster is the programs of a cluster with a node.
 type nodeCluster struct {
 	server
 	id   *identity
 	data string // their data folder, in memory
 }
 
-// inCluster runs a cluster with a node in the current namespaces for the duration of a command.
 func inCluster(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	began := time.Now()
@@ -53,7 +51,6 @@ func inCluster(ctx context.Context, args []string) (int, error) {
 	)
 }
 
-// forward forwards accepted connections to an address.
 func forward(from net.Listener, to string) {
 	for {
 		in, err := from.Accept()
@@ -88,7 +85,6 @@ func (c *nodeCluster) write(name string, data []byte) error {
 	return nil
 }
 
-// writeJSON writes a file of the cluster as JSON, which is valid YAML.
 func (c *nodeCluster) writeJSON(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -97,7 +93,6 @@ func (c *nodeCluster) writeJSON(name string, v any) error {
 	return c.write(name, data)
 }
 
-// up starts everything and waits until the node is ready. outside is the API server's address for other processes.
 func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	if err := c.identities(outside); err != nil {
 		return err
@@ -120,8 +115,7 @@ func (c *nodeCluster) up(ctx context.Context, outside string) error {
 	return c.nodeReady(ctx)
 }
 
-// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba
-// Cloud on the node.
+// identities creates the certificates and kubeconfigs of all programs, and a certificate for the simulated Alibaba Cloud on the node.
 func (c *nodeCluster) identities(outside string) (err error) {
 	if err := os.Mkdir(c.file("pki"), 0o755); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -161,8 +155,7 @@ func (c *nodeCluster) identities(outside string) (err error) {
 	return nil
 }
 
-// startControlPlane starts etcd, the API server, the controllers and the scheduler on their usual ports, since they
-// have a network of their own.
+// startControlPlane starts etcd, API server, controllers and scheduler on their usual ports, since they have a network of their own.
 func (c *nodeCluster) startControlPlane(ctx context.Context) error {
 	client, peer := local("http", 2379), local("http", 2380)
 	etcd, err := c.spawn("etcd", "--data-dir="+c.file("etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -255,8 +248,7 @@ func (c *nodeCluster) startNode() error {
 	return err
 }
 
-// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba
-// Cloud to the node.
+// startDNS starts the DNS on the node, where no Pod needs to be ready first. It resolves Services, and all of Alibaba Cloud to the node.
 func (c *nodeCluster) startDNS(ctx context.Context) error {
 	err := c.write("Corefile", []byte(`.:53 {
 	errors
@@ -282,7 +274,6 @@ func (c *nodeCluster) startDNS(ctx context.Context) error {
 	return d.ready(ctx, http.DefaultClient, local("http", 8181)+"/ready")
 }
 
-// nodeReady waits until the kubelet reports that Pods can run.
 func (c *nodeCluster) nodeReady(ctx context.Context) error {
 	for deadline := time.Now().Add(patience); ; {
 		out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), "--kubeconfig="+c.file("kubeconfig"), "get", "node", nodeName,
@@ -303,7 +294,6 @@ func (c *nodeCluster) nodeReady(ctx context.Context) error {
 	}
 }
 
-// endOf returns the last lines of a program's log.
 func (c *nodeCluster) endOf(name string) string {
 	log, err := os.ReadFile(filepath.Join(c.Dir, name+".log"))
 	if err != nil {

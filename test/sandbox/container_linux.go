@@ -24,14 +24,13 @@ import (
 // pauseImage holds a Pod's namespaces. It contains only this program, which waits there.
 const pauseImage = imageRegistry + "/pause:1"
 
-// pause waits until it is told to end.
 func pause(ctx context.Context, _ []string) (int, error) {
 	<-ctx.Done()
 	return 0, nil
 }
 
-// containerdConfig configures containerd with all of its data below one directory. restrict_oom_score_adj avoids
-// lowering the score of containers, which needs a capability that root often lacks in a container or a virtual machine.
+// containerdConfig keeps all of containerd's data below one directory. restrict_oom_score_adj avoids lowering the score of
+// containers, which needs a capability that root often lacks in a container or a virtual machine.
 const containerdConfig = `version = 2
 root = "DIR/containerd"
 state = "DIR/containerd-state"
@@ -52,7 +51,6 @@ state = "DIR/containerd-state"
       runtime_type = "io.containerd.runc.v2"
 `
 
-// startContainerd starts containerd, imports the image that each Pod needs, and configures the Pod network.
 func (c *nodeCluster) startContainerd(ctx context.Context) error {
 	text := strings.NewReplacer("DIR", c.data, "PAUSE", pauseImage, "PLUGINS", cniPlugins).Replace(containerdConfig)
 	type object = map[string]any
@@ -98,7 +96,6 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// importImage imports an image into containerd, once it responds.
 func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error {
 	all, err := i.tar()
 	if err != nil {
@@ -124,14 +121,12 @@ func (c *nodeCluster) importImage(ctx context.Context, d *child, i image) error 
 	}
 }
 
-// An image contains one program, and a folder for temporary files.
 type image struct {
 	name    string
 	program string // path
 	args    []string
 }
 
-// tar returns the image as a tar of an OCI layout.
 func (i image) tar() ([]byte, error) {
 	program, err := os.ReadFile(i.program)
 	if err != nil {

@@ -31,8 +31,8 @@ type identity struct {
 
 func (id *identity) file(name string) string { return filepath.Join(id.dir, name) }
 
-// newIdentity creates an authority, its certificates and the key that signs ServiceAccount tokens, and writes the
-// server's files to dir. The server's certificate is for this machine and for more names and addresses.
+// newIdentity creates an authority, its certificates and the key that signs ServiceAccount tokens, and writes the server's files
+// to dir. The server's certificate is for this machine and for more names and addresses.
 func newIdentity(dir string, more ...string) (*identity, error) {
 	id := &identity{dir: dir, pool: x509.NewCertPool()}
 	if err := id.fill(more); err != nil {
@@ -85,7 +85,6 @@ func (id *identity) fill(more []string) (err error) {
 	return nil
 }
 
-// serving returns a server's certificate for names and addresses, and its key, both as PEM.
 func (id *identity) serving(name string, names ...string) (cert, key []byte, err error) {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, n := range names {
@@ -98,7 +97,6 @@ func (id *identity) serving(name string, names ...string) (cert, key []byte, err
 	return issue(id.authority, id.key, c)
 }
 
-// user returns a client certificate for a user with groups, and its key, both as PEM.
 func (id *identity) user(name string, groups ...string) (cert, key []byte, err error) {
 	return issue(id.authority, id.key, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name, Organization: groups},
@@ -125,7 +123,6 @@ func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
-// issue signs the template, and returns the certificate and its key, both as PEM.
 func issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, template *x509.Certificate) (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -157,8 +154,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// writeKubeconfig writes the admin's kubeconfig. Code that wipes a cluster first checks for the name
-// "lbremedy-sandbox".
+// writeKubeconfig writes the admin's kubeconfig. Code that wipes a cluster first checks for the name "lbremedy-sandbox".
 func (id *identity) writeKubeconfig(file, server string) error {
 	return writeKubeconfig(file, "lbremedy-sandbox", server, id.ca, id.adminCert, id.adminKey)
 }

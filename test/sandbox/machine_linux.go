@@ -11,11 +11,10 @@ import (
 	"syscall"
 )
 
-// nodeAddress is the node's address on a bridge of an isolated network.
 const nodeAddress = "10.250.0.1"
 
-// machine is PID 1 of a node: it sets up mounts, cgroups and network, starts the process that runs the cluster, and
-// reaps orphans. All other processes end with it.
+// machine is PID 1 of a node: it sets up mounts, cgroups and network, starts the process that runs the cluster, and reaps
+// orphans. All other processes end with it.
 func machine(ctx context.Context, args []string) (int, error) {
 	dir, command := args[0], args[1:]
 	if err := syscall.Sethostname([]byte(nodeName)); err != nil {
@@ -50,8 +49,8 @@ func machine(ctx context.Context, args []string) (int, error) {
 	}
 }
 
-// mounts creates the node's own mount tree, which is invisible outside and is removed with the node. /run, /var/lib,
-// /var/log and the cluster's data are in memory.
+// mounts creates the node's own mount tree, which is invisible outside and ends with the node. /run, /var/lib, /var/log and the
+// cluster's data are in memory.
 func mounts(dir string) error {
 	run := filepath.Join(dir, "run")
 	type mount struct {

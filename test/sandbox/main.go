@@ -1,13 +1,12 @@
-// Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations.
+// Sandbox runs a real kube-apiserver on a real etcd, for tests and demonstrations. It has no controllers, scheduler or nodes: objects are
+// stored, authorized and watched, and nothing else happens. The server ends with its parent, and removes all of its files.
 //
-// Both are built from the Go modules pinned here, so it needs only a Go toolchain, no containers or downloaded
-// programs. kubectl is built with them. The build takes some CPU-minutes once; the programs are then cached in the
-// user's cache directory. If KUBEBUILDER_ASSETS is set, as by setup-envtest, the programs in that folder are used
-// instead. It runs no controllers, scheduler or nodes: objects are stored, authorized and watched, and nothing else
-// happens.
+// Both are built from the Go modules pinned here, with kubectl, so it needs only a Go toolchain, no containers or downloaded programs. The
+// build takes some CPU-minutes once; the programs are then cached in the user's cache directory. If KUBEBUILDER_ASSETS is set, as by
+// setup-envtest, the programs in that folder are used instead.
 //
-// "sandbox node" has all of these and one node, on which Pods run. It needs root, Linux, and containerd from the
-// system's packages. The server ends with its parent, and removes all of its files.
+// "sandbox node" also has the controllers, the scheduler and one node, on which Pods run. It needs root, Linux, and containerd from the
+// system's packages.
 package main
 
 import (
@@ -51,8 +50,8 @@ containerd, kube-proxy and a DNS, in namespaces of their own. It needs root.
 `
 
 func main() {
-	// The kernel kills the servers when the thread that started them ends (PR_SET_PDEATHSIG). This goroutine starts
-	// them, and locks a thread that lives as long as the process.
+	// The kernel kills the servers when the thread that started them ends (PR_SET_PDEATHSIG). This goroutine starts them, and
+	// locks a thread that lives as long as the process.
 	runtime.LockOSThread()
 	// A broken progress pipe must not kill us before the clean-up when our parent ends.
 	signal.Ignore(syscall.SIGPIPE)
@@ -89,7 +88,6 @@ func command(ctx context.Context, args []string) (int, error) {
 	return 2, fmt.Errorf("unknown command %q", name)
 }
 
-// flags returns the flag set of a command, with its help text.
 func flags(line, help string) *flag.FlagSet {
 	fs := flag.NewFlagSet(line, flag.ContinueOnError)
 	fs.Usage = func() {
@@ -217,7 +215,6 @@ func run(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, s.stop())
 }
 
-// An other is another server of a run, in a sandbox process of its own.
 type other struct {
 	server
 	cmd   *exec.Cmd
@@ -266,7 +263,6 @@ func (o *other) stop() {
 	o.cmd.Wait()
 }
 
-// run runs a command with additional environment variables and returns its exit code.
 func (s *server) run(ctx context.Context, args []string, env ...string) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -294,7 +290,6 @@ func (s *server) run(ctx context.Context, args []string, env ...string) (int, er
 	return exitCode(cmd.ProcessState), nil
 }
 
-// exitCode returns a process's exit code as a shell would.
 func exitCode(state *os.ProcessState) int {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// A cluster with a node consists of three of our processes and its programs. The first one stays outside. It starts the
-// machine, which is PID 1 of its own namespaces, so the kernel ends all processes, mounts and networks in them with it.
-// It also starts the sweeper, which removes remaining cgroups and a directory when the first process has ended in any
-// way. The machine starts the third process, which runs the cluster.
+// A cluster with a node consists of three of our processes and its programs. The first one stays outside. It starts the machine,
+// which is PID 1 of its own namespaces, so the kernel ends all processes, mounts and networks in them with it. It also starts the
+// sweeper, which removes remaining cgroups and a directory when the first process has ended in any way. The machine starts the
+// third process, which runs the cluster.
 var nodeCommands = map[string]func(context.Context, []string) (int, error){
 	"node": node, "node-sweeper": sweeper, "node-machine": machine, "node-cluster": inCluster, "node-try": try, "pause": pause,
 }
@@ -39,7 +39,6 @@ var (
 	platformSum string
 )
 
-// nodeSets are the programs of a cluster with a node besides the servers.
 var nodeSets = []set{
 	{mod: goMod, sum: goSum, programs: []program{
 		kubernetes("kubelet", "about 4 CPU-minutes, once"),
@@ -59,8 +58,7 @@ var nodeSets = []set{
 	}},
 }
 
-// platform are the programs for functions on Knative, which run in Pods beside lbremedy: NATS, and Knative Serving with
-// its objects. Each program becomes an image.
+// platform are the programs for functions on Knative, each an image beside lbremedy: NATS, and Knative Serving with its objects.
 var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	{
 		name: "nats-server", module: "github.com/nats-io/nats-server/v2", pkg: "github.com/nats-io/nats-server/v2", effort: "about 40 CPU-seconds, once",
@@ -87,7 +85,6 @@ var platform = set{mod: platformMod, sum: platformSum, programs: []program{
 	}},
 }}
 
-// knative returns a program of Knative Serving.
 func knative(name, effort string) program {
 	return program{
 		name: knativePrefix + name, module: "knative.dev/serving", pkg: "knative.dev/serving/cmd/" + name, effort: effort,
@@ -95,8 +92,7 @@ func knative(name, effort string) program {
 	}
 }
 
-// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the
-// platform's if requested.
+// nodePrograms builds missing programs and returns the paths of all programs of a cluster with a node, with the platform's if requested.
 func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([]string, error) {
 	sets := append([]set{servers}, nodeSets...)
 	if withPlatform {
@@ -115,16 +111,13 @@ func nodePrograms(ctx context.Context, withPlatform bool, progress io.Writer) ([
 	return all, nil
 }
 
-// needed are the files of the system that a node needs, each with its Debian package.
 var needed = []struct{ file, pkg string }{
 	{"containerd", "containerd"}, {"ctr", "containerd"}, {"containerd-shim-runc-v2", "containerd"}, {"runc", "runc"},
 	{cniPlugins + "/bridge", "containernetworking-plugins"}, {"iptables", "iptables"}, {"nft", "nftables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
 }
 
-// cniPlugins is Debian's folder of CNI plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// lacking returns an error that names what a node lacks.
 func lacking() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a node needs root: it makes namespaces and cgroups")
@@ -142,8 +135,7 @@ func lacking() error {
 	return tryOut()
 }
 
-// tryOut temporarily creates what a node creates: namespaces with mounts and a network, and a cgroup. In a container
-// without all rights one of them fails.
+// tryOut creates and removes a node's namespaces, mounts, network and cgroup. In a container without all rights one of them fails.
 func tryOut() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -170,7 +162,6 @@ func tryOut() error {
 	return tryGroup(filepath.Base(dir))
 }
 
-// try performs the first steps of a machine in namespaces of its own.
 func try(_ context.Context, args []string) (int, error) {
 	if err := os.Mkdir(filepath.Join(args[0], "run"), 0o755); err != nil {
 		return 1, err
@@ -181,12 +172,10 @@ func try(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// ownNamespaces are the separate namespaces of a machine.
 const ownNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 
 const nodePrefix = "lbremedy-node-"
 
-// node runs a cluster with a node for the duration of a command.
 func node(ctx context.Context, args []string) (int, error) {
 	fs := flags("node [--platform] -- CMD ARGS…",
 		"Runs CMD in a cluster with a real node, and ends with its exit code. Needs root, and packages of Debian that it names.\n"+
@@ -221,8 +210,7 @@ func node(ctx context.Context, args []string) (int, error) {
 	return code, errors.Join(err, swept())
 }
 
-// startSweeper starts the process that removes the remains of a node when this process ends. The returned function
-// starts the removal and waits for it.
+// startSweeper starts the process that removes a node's remains when this process ends. The returned function does so now and waits.
 func startSweeper(dir string, lock *os.File) (func() error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -248,7 +236,6 @@ func startSweeper(dir string, lock *os.File) (func() error, error) {
 	}, nil
 }
 
-// sweeper waits for the end of its parent, and sweeps.
 func sweeper(_ context.Context, args []string) (int, error) {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return 1, err
@@ -259,8 +246,7 @@ func sweeper(_ context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// sweep removes the cgroups and the directory of a node that has ended or is about to. It retries until the last
-// process in a cgroup has ended.
+// sweep removes the cgroups and the directory of a node, retrying until the last process in a cgroup has ended.
 func sweep(dir string) error {
 	name := filepath.Base(dir)
 	deadline := time.Now().Add(time.Minute)
@@ -280,7 +266,6 @@ func sweep(dir string) error {
 	return nil
 }
 
-// runMachine runs a command in a new machine and returns its exit code.
 func runMachine(ctx context.Context, dir string, programs, command []string) (int, error) {
 	bin := filepath.Join(dir, "bin")
 	if err := errors.Join(os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(dir, "run"), 0o755)); err != nil {
@@ -298,8 +283,7 @@ func runMachine(ctx context.Context, dir string, programs, command []string) (in
 			return 1, fmt.Errorf("make the directory of the node: %w", err)
 		}
 	}
-	// A socket belongs to the network in which it was created: through this one, outside processes reach the API
-	// server.
+	// A socket belongs to the network in which it was created: through this one, outside processes reach the API server.
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 1, fmt.Errorf("listen for the API server: %w", err)

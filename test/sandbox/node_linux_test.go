@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// system is what a node could leave behind on its host.
 type system struct {
 	mounts, groups, links []string
 	files                 []string // folders of a node's programs outside a node
@@ -59,8 +58,6 @@ func look(t *testing.T) system {
 	return s
 }
 
-// processesOf returns the command lines, by process ID, of all processes whose command line contains a text, such as a
-// node's directory.
 func processesOf(t *testing.T, text string) map[int]string {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -84,7 +81,6 @@ func processesOf(t *testing.T, text string) map[int]string {
 	return found
 }
 
-// TestNodeLeavesNothing ends nodes with a running Pod in several ways, and checks what remains.
 func TestNodeLeavesNothing(t *testing.T) {
 	sandbox := binary(t)
 	if out, err := exec.Command(sandbox, "build", "--node").CombinedOutput(); err != nil {
@@ -164,7 +160,6 @@ func TestNodeLeavesNothing(t *testing.T) {
 	}
 }
 
-// left returns the additions since before.
 func left(before, after system, running map[int]string) []string {
 	was := map[string]bool{}
 	for _, list := range [][]string{before.mounts, before.groups, before.links, before.files} {

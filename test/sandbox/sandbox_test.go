@@ -139,7 +139,6 @@ func TestFailureShowsTheLog(t *testing.T) {
 	}
 }
 
-// TestTakenPortIsTriedAgain checks that another attempt gets other ports.
 func TestTakenPortIsTriedAgain(t *testing.T) {
 	s := &server{Dir: t.TempDir(), bin: "/bin", opts: new(options)}
 	var tried []int

@@ -48,7 +48,6 @@ type server struct {
 	stopping atomic.Bool
 }
 
-// A child is a process of the server.
 type child struct {
 	name  string
 	args  []string
@@ -57,8 +56,7 @@ type child struct {
 	ended chan struct{} // closed when the process has ended
 }
 
-// start builds missing programs and returns a ready server. The server is never nil; after an error, stop removes the
-// rest.
+// start builds missing programs and returns a ready server. The server is never nil; after an error, stop removes the rest.
 func start(ctx context.Context, opts *options) (*server, error) {
 	s := &server{PID: os.Getpid(), opts: opts, died: make(chan *child, 3)}
 	s.env = []string{"GOGC=400"} // less frequent collection of a small heap
@@ -92,8 +90,8 @@ func (s *server) makeDir() (err error) {
 	return err
 }
 
-// claimDir creates a directory and returns it with a locked file that marks it as in use. It removes directories of
-// killed processes, which are not locked. The name is the first free one of a sequence.
+// claimDir creates a directory, with the first free name of a sequence, and returns it with a locked file that marks it as in
+// use. It removes the unlocked directories of killed processes.
 func claimDir(prefix, name string, remove func(dir string) error) (string, *os.File, error) {
 	old, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	if err != nil {
@@ -121,11 +119,9 @@ func claimDir(prefix, name string, remove func(dir string) error) (string, *os.F
 	}
 }
 
-// errInUse means that another process uses the directory.
 var errInUse = errors.New("in use")
 
-// lockDir locks a server's directory for this process, until the file is closed. It returns errInUse if another process
-// uses it, or has just removed it.
+// lockDir locks a server's directory until the file is closed. It returns errInUse if another process uses it, or has just removed it.
 func lockDir(dir string) (*os.File, error) {
 	name := filepath.Join(dir, "alive")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
@@ -152,8 +148,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// stop kills the server's processes and removes its directory. An orderly shutdown would only save data that is
-// removed.
+// stop kills the server's processes and removes its directory. An orderly shutdown would only save data that is removed.
 func (s *server) stop() error {
 	s.stopping.Store(true)
 	for _, c := range s.children {
@@ -220,7 +215,6 @@ func (s *server) startAPIServer(ctx context.Context) error {
 	return id.writeKubeconfig(s.Kubeconfig, s.Server)
 }
 
-// startOne starts an API server and returns its address when it is ready.
 func (s *server) startOne(ctx context.Context, name string, id *identity, admin *http.Client) (address string, err error) {
 	var more []string
 	if s.opts.breakable {
@@ -228,8 +222,7 @@ func (s *server) startOne(ctx context.Context, name string, id *identity, admin 
 		if err := os.WriteFile(file, []byte(audited), 0o600); err != nil {
 			return "", fmt.Errorf("write the audit policy: %w", err)
 		}
-		// A line that is not written before the answer would be lost with the process; a rotated log would lose its
-		// beginning.
+		// A line that is not written before the answer would be lost with the process; a rotated log would lose its beginning.
 		more = []string{"--audit-policy-file=" + file, "--audit-log-path=" + filepath.Join(s.Dir, "audit-"+name+".log"),
 			"--audit-log-mode=blocking", "--audit-log-maxsize=1000000"}
 	}
@@ -275,7 +268,6 @@ const audited = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages
 	{"level": "None"}
 ]}`
 
-// errTaken means that a port is no longer free.
 var errTaken = errors.New("port is taken")
 
 // onFreePorts calls start with n free loopback ports, and again with others if one is taken before the process listens.
@@ -307,8 +299,7 @@ func freePorts(n int) ([]int, error) {
 
 func local(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
-// spawn starts a program of the server; another one with the same name gets a number. Only main's goroutine may call
-// it.
+// spawn starts a program of the server; another one with the same name gets a number. Only main's goroutine may call it.
 func (s *server) spawn(name string, args ...string) (*child, error) {
 	c := &child{name: name, args: args, log: filepath.Join(s.Dir, name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(c.log)
@@ -340,7 +331,6 @@ func (s *server) spawn(name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// watch sends a child to died when it ends before stop.
 func (s *server) watch(c *child) {
 	go func() {
 		<-c.ended
@@ -350,8 +340,8 @@ func (s *server) watch(c *child) {
 	}()
 }
 
-// again restarts a process with the same arguments. It waits while the server's directory has a file named hold, which
-// lets a test change the files meanwhile. Only main's goroutine may call it.
+// again restarts a process with the same arguments. It waits while the server's directory has a file named hold, which lets a
+// test change the files meanwhile. Only main's goroutine may call it.
 func (s *server) again(ctx context.Context, c *child) error {
 	for {
 		select {
@@ -372,7 +362,6 @@ func (s *server) again(ctx context.Context, c *child) error {
 	return nil
 }
 
-// failure returns an error about the child with the last lines of its log.
 func (c *child) failure(what string) error {
 	log, err := os.ReadFile(c.log)
 	if err != nil {
@@ -381,10 +370,8 @@ func (c *child) failure(what string) error {
 	return fmt.Errorf("%s: %s; its last lines:\n%s", c.name, what, tail(string(log)))
 }
 
-// end returns an error with the child's exit state.
 func (c *child) end() error { return c.failure(c.cmd.ProcessState.String()) }
 
-// patience is the time for a process to become ready, even on a slow machine.
 const patience = 2 * time.Minute
 
 // ready waits until the URL answers 200. It returns errTaken if the child ended because another process uses its port.

@@ -29,10 +29,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// TestForged checks forged Events. Everybody who may create Events in a namespace can write one in the controller's
-// name. For a Service that the controller has synced, no class writes or suggests a write: for any of its texts or any
-// message of the corpus, with existing or invented names, and without any one of its rights. For a Service being
-// deleted, no class writes.
+// TestForged checks forged Events: everybody who may create Events in a namespace can write one in the controller's name. For a
+// Service that the controller has synced, no class writes or suggests a write: for any of its texts or any message of the corpus,
+// with existing or invented names, and without any one of its rights. For a Service being deleted, no class writes.
 func TestForged(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -58,9 +57,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedOthers checks forged Events about Nodes and the cluster, in the namespaces default and kube-system. For
-// healthy ones, no class writes or plans a write, and no class that reads the cause suggests anything: for every
-// reason, each of its texts and each message of the corpus.
+// TestForgedOthers checks forged Events about healthy Nodes and the cluster, in the namespaces default and kube-system: for every reason,
+// its texts and each message of the corpus, no class writes or plans a write, and no class that reads the cause suggests anything.
 func TestForgedOthers(t *testing.T) {
 	files, err := filepath.Glob("testdata/healthy_others/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -118,7 +116,6 @@ func TestForgedOthers(t *testing.T) {
 	}
 }
 
-// forgeOther hands the class a forged failure of a Node or the cluster, as a look or with run as a run.
 func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, run bool) {
 	t.Helper()
 	w.event.Failure.Class, w.event.Failure.Reason, w.event.Failure.Message = r.Class, reason, text
@@ -132,7 +129,6 @@ func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, 
 	}
 }
 
-// lack removes each right of each class in turn, and checks that the class reports what it cannot read.
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	before, names := w.snapshot(t), w.namesIn()
@@ -163,7 +159,6 @@ func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// forge hands each class each of its failures, and failures of other classes.
 func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	// Newer than the sync, which would otherwise answer the Event.
@@ -199,7 +194,6 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	}
 }
 
-// as makes the class look at the world for a person who allows most plans.
 func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.Stream) {
 	t.Helper()
 	w.enter(t, on, r)
@@ -211,8 +205,7 @@ func (w *world) as(t *testing.T, on *ground, r *remedy.Remedy, journal *stream.S
 	w.env.Stream = journal
 }
 
-// tell hands the class a forged failure. It returns read errors, and reports writes and suggestions as failures of the
-// test.
+// tell hands the class a forged failure. It returns read errors, and reports writes and suggestions as failures of the test.
 func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(context.Context, *engine.Env, *remedy.Remedy, engine.Event) (event.Record,
 	error)) error {
 	t.Helper()
@@ -230,7 +223,6 @@ func (w *world) tell(t *testing.T, r *remedy.Remedy, text string, answer func(co
 	return nil
 }
 
-// leave deletes the Service without the controller's knowledge.
 func (w *world) leave(t *testing.T) {
 	t.Helper()
 	services := w.kube.Client().CoreV1().Services(w.svc.Namespace)
@@ -244,7 +236,6 @@ func (w *world) leave(t *testing.T) {
 	w.svc = svc
 }
 
-// sync syncs the Service in full and stops the controller.
 func (w *world) sync(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -277,7 +268,6 @@ func (w *world) sync(t *testing.T) {
 	t.Fatal("the controller has not synced the Service within a minute")
 }
 
-// namesIn returns names that a stranger could use: existing ones, and invented ones.
 func (w *world) namesIn() []string {
 	world := w.cloud.Snapshot()
 	var ids []string
@@ -295,7 +285,6 @@ func (w *world) namesIn() []string {
 	}
 }
 
-// forgeries returns messages that resemble those of the class.
 func forgeries(r *remedy.Remedy, said, names []string) []string {
 	var all []string
 	for _, code := range r.Codes {
@@ -315,7 +304,6 @@ func forgeries(r *remedy.Remedy, said, names []string) []string {
 	return all
 }
 
-// messages returns the Warnings of the classifier's corpus by class.
 func messages(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A phase is the part of a run in which a call is made.
 type phase int
 
 // The phases, the cheapest to repeat first.
@@ -27,7 +26,6 @@ const (
 	phases
 )
 
-// A usage records which scenarios made which accepted calls, and the risks of their plans.
 type usage struct {
 	by    [phases]map[string][]script // by call, written as grants
 	risks map[string]bool
@@ -49,8 +47,7 @@ func (u *usage) add(p phase, s script, call string) {
 	}
 }
 
-// of returns the scenarios that need the grant in a phase: runs without faults, where no other grant of the class
-// suffices.
+// of returns the scenarios that need the grant in a phase: runs without faults, where no other grant of the class suffices.
 func (u *usage) of(p phase, g grant.Grant) []script {
 	var out []script
 	for call, list := range u.by[p] {
@@ -64,16 +61,14 @@ func (u *usage) of(p phase, g grant.Grant) []script {
 	return out
 }
 
-// needed checks that the class needs each of its rights: without it, a scenario that uses it ends differently, with a
-// message that names the right and no write that is missing in the journal. Each right is tested in the cheapest
-// scenario.
+// needed checks that the class needs each of its rights: without it, a scenario that uses it ends differently, with a message
+// that names the right and no write that is missing in the journal. Each right is tested in the cheapest scenario.
 func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	t.Helper()
 	var errs []error
 	rest := r.Grants()
 	for p := range phases {
 		for len(rest) > 0 {
-			// The scenario that covers most of them.
 			tells := map[string][]grant.Grant{}
 			scripts := map[string]script{}
 			for _, g := range rest {
@@ -113,8 +108,7 @@ func needed(t *testing.T, on *ground, r *remedy.Remedy, used *usage) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// withoutLook looks at one scenario repeatedly, each time without another right. Looks write nothing, so the world is
-// unchanged.
+// withoutLook looks at one scenario repeatedly, each time without another right. Looks write nothing, so the world is unchanged.
 func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, grants []grant.Grant) []error {
 	w := build(t, on, r, s)
 	w.calls.keep()
@@ -145,7 +139,6 @@ func withoutLook(t *testing.T, on *ground, r *remedy.Remedy, s script, _ phase, 
 	return errs
 }
 
-// withoutWrite repeats one scenario without each of the rights.
 func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase, grants []grant.Grant) []error {
 	var errs []error
 	for _, g := range grants {
@@ -174,7 +167,6 @@ func withoutWrite(t *testing.T, on *ground, r *remedy.Remedy, s script, p phase,
 	return errs
 }
 
-// refusal returns an error unless one of the runs failed with a message that names the grant.
 func refusal(s script, g grant.Grant, err error, runs ...event.Record) error {
 	name := g.Action
 	if !g.RAM() {

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/identity"
 )
 
-// rogue is a step that claims to annotate, but writes to objects of others.
 type rogue struct {
 	step.Annotate
 	try func(context.Context, *remedy.Case, *remedy.Writers) error
@@ -30,8 +29,7 @@ func (r rogue) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) err
 
 func (r rogue) as(s remedy.Step) remedy.Step { return rogue{s.(step.Annotate), r.try} }
 
-// TestRogue checks that a function that bypasses the engine is refused by the API server, its admission policy, and
-// RAM. The messages name the missing right, and nothing is written.
+// TestRogue: API server, admission policy and RAM refuse a function that bypasses the engine, and name the right; nothing is written.
 func TestRogue(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {

@@ -1,8 +1,8 @@
-// Package scenario runs a class against the scenarios in its testdata, and checks the laws, which hold for every class.
-// A scenario is a txtar file: a sentence, followed by sections (see script). It runs on a real API server as the
-// class's ServiceAccount with its generated ClusterRole and admission policy, on a real JetStream, and on the simulated
-// cloud with the generated RAM policy. After a write, the simulated controller syncs the Service. With -short, as for
-// the race detector, scenarios are not repeated without each right. Begin with [Run] and laws.
+// Package scenario runs a class against the scenarios in its testdata, and checks the laws, which hold for every class. A
+// scenario is a txtar file: a sentence, followed by sections (see script). It runs on a real API server as the class's
+// ServiceAccount with its generated ClusterRole and admission policy, on a real JetStream, and on the simulated cloud with the
+// generated RAM policy. After a write, the simulated controller syncs the Service. With -short, as for the race detector,
+// scenarios are not repeated without each right. Begin with [Run] and laws.
 package scenario
 
 import (
@@ -101,9 +101,9 @@ func RunIn(t *testing.T, r *remedy.Remedy, dir string) {
 //	-- fault --     OpenAPI actions that fail with an internal error; optional
 //	-- want --      what a person would want to see; -update writes it
 //
-// In all sections ${uid}, ${name}, ${namespace}, ${cluster} are the Service's UID, the default name of its load
-// balancer, its namespace and the cluster's ID, and ${10m ago} is that time; in the section service ${huge} is a
-// meaningless text of 200 KiB. An Event in the section cluster about a Service gets the Service's UID.
+// In all sections ${uid}, ${name}, ${namespace}, ${cluster} are the Service's UID, the default name of its load balancer, its
+// namespace and the cluster's ID, and ${10m ago} is that time; in the section service ${huge} is a meaningless text of 200 KiB.
+// An Event in the section cluster about a Service gets the Service's UID.
 type script struct {
 	file    string
 	archive *txtar.Archive
@@ -114,8 +114,7 @@ type script struct {
 
 func (s script) name() string { return strings.TrimSuffix(filepath.Base(s.file), ".txtar") }
 
-// rights returns the class's generated rights in the scenario. If a test has changed the class, rights that it no
-// longer declares are left out.
+// rights returns the class's generated rights in the scenario, without those that a test's change of the class no longer declares.
 func (s script) rights(r *remedy.Remedy) (identity.Rights, error) {
 	rights, err := identity.Of(r.Class)
 	for _, g := range rights.Grants() {
@@ -151,7 +150,6 @@ func read(t *testing.T, file string) script {
 	return s
 }
 
-// A heading is a scenario's description of the failure event, besides the message.
 type heading struct {
 	Reason    string `json:"reason"`
 	Type      string `json:"type"`
@@ -167,22 +165,21 @@ func (s script) event() (heading, error) {
 	return e, err
 }
 
-// A law is a rule that holds for every class and scenario.
 type law struct {
 	name  string
 	check func(*testing.T, *ground, *remedy.Remedy, script, *usage) error
 }
 
-// laws are the laws. Together they check that:
+// laws check that:
 //
 //   - the message belongs to the class, and to no other;
-//   - the class makes only calls that it declares, and needs each of its rights: without one, a scenario
-//     ends differently, and says which right is missing;
+//   - the class makes only calls that it declares, and needs each of its rights: without one, a scenario ends differently, and says
+//     which right is missing;
 //   - a look writes nothing, and neither does a run in observe mode;
 //   - if any read before the plan fails, nothing is written and the error is returned;
 //   - only what the plan named changes;
-//   - before a plan of medium or high risk is applied, the journal stores the state of the load balancers,
-//     and if any read of that fails, nothing is written;
+//   - before a plan of medium or high risk is applied, the journal stores the state of the load balancers, and if any read of that
+//     fails, nothing is written;
 //   - under a controller newer than every known release, a plan is the same and its risk one step higher;
 //   - undo restores the previous state, and refuses once a load balancer exists that rules that out;
 //   - after a fix, the same event writes nothing;
@@ -192,8 +189,8 @@ type law struct {
 //   - no step or command sets an annotation that the controller reads only for the other kind of load balancer;
 //   - the record contains no key, token or signature of a URL in the message.
 //
-// In worlds where the controller has synced the Service, no message leads to a write or to a question that suggests
-// one: see TestForged.
+// In worlds where the controller has synced the Service, no message leads to a write or to a question that suggests one: see
+// TestForged.
 var laws = []law{
 	{"its messages belong to the class", classified},
 	{"a look writes nothing, says messages, and a failed read is an error and no write", looks},
@@ -274,10 +271,8 @@ func looks(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) er
 	return nil
 }
 
-// secret finds the secret parts of a signed URL.
 var secret = regexp.MustCompile(`(?:AccessKeyId|SecurityToken|Signature)=([^&"\s]{4,})`)
 
-// leaked returns an error if the record contains a secret of the message.
 func leaked(rec event.Record, message string) error {
 	data, err := json.Marshal(rec)
 	if err != nil {
@@ -291,8 +286,7 @@ func leaked(rec event.Record, message string) error {
 	return nil
 }
 
-// unheeded returns an error for an annotation that the record's steps or questions would set, and that the controller
-// reads only for the other kind of load balancer.
+// unheeded returns an error for an annotation in steps or questions that the controller reads only for the other kind of load balancer.
 func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
 	steps, err := r.Planned(w.env.Decode, rec)
 	if err != nil {
@@ -305,8 +299,7 @@ func (w *world) unheeded(r *remedy.Remedy, rec event.Record) error {
 	return err
 }
 
-// untranslated returns an error for text for people that is not a message. Texts of others, such as the failure, may be
-// quoted.
+// untranslated returns an error for text for people that is not a message. Texts of others, such as the failure, may be quoted.
 func untranslated(rec event.Record, others string) error {
 	type said struct {
 		name string
@@ -329,7 +322,6 @@ func untranslated(rec event.Record, others string) error {
 	return nil
 }
 
-// heard returns the texts of others in a scenario: all sections except want.
 func heard(s script) string {
 	var all []string
 	for _, f := range s.archive.Files {
@@ -343,8 +335,8 @@ func heard(s script) string {
 // prose matches three words in a row, which IDs, addresses, commands and settings do not have.
 var prose = regexp.MustCompile(`(?:^| )[a-z']{2,} [a-z']+ [a-z']{2,}[.,;:]?(?: |$)`)
 
-// english returns an argument of the text that is English and would not be translated: it has three words in a row, and
-// is not a command, a quotation or a text of others.
+// english returns an argument of the text that is English and would not be translated: it has three words in a row, and is not a
+// command, a quotation or a text of others.
 func english(t say.Text, heard string) string {
 	for _, m := range t {
 		for _, arg := range m.Args {
@@ -364,17 +356,14 @@ func english(t say.Text, heard string) string {
 	return ""
 }
 
-// commands matches commands to type or paste.
 var commands = regexp.MustCompile(`^(?:kubectl|aliyun|lbremedy|curl) `)
 
-// cautious reports whether a record has a high risk because the impact is unknown or something could not be compared.
 func cautious(rec event.Record) bool {
 	unknown := slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.Unknown })
 	return unknown && rec.Risk == remedy.High.String() || rec.Impact == event.Unchecked
 }
 
-// undecided is the minimum of waits for decisions of other people. Scenarios do not wait that long; failures that pass
-// by themselves are checked sooner.
+// undecided is the minimum of waits for other people's decisions, which scenarios skip; failures that pass are checked sooner.
 const undecided = 10 * time.Minute
 
 func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
@@ -418,11 +407,9 @@ func changes(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) 
 	return nil
 }
 
-// unheardOf is an unknown release of the controller.
 const unheardOf = "v9.0.0"
 
-// riskier checks that a plan under the newest known release of the controller equals that under an unknown one, where
-// its risk is one step higher.
+// riskier checks that under an unknown release of the controller, a plan is that of the newest known one with a risk one step higher.
 func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) error {
 	if len(r.Steps) == 0 || s.parts["fault"] != "" || !strings.Contains(s.parts["want"], "\ndo:   ") {
 		return nil
@@ -457,8 +444,7 @@ func riskier(t *testing.T, on *ground, r *remedy.Remedy, s script, _ *usage) err
 	return nil
 }
 
-// keeps checks that the snapshot of a risky plan exists, and that the plan is not applied without it. Only a scenario's
-// own policy can allow such a plan.
+// keeps checks that a risky plan has a snapshot, and is not applied without it. Only a scenario's own policy can allow such a plan.
 func keeps(t *testing.T, on *ground, r *remedy.Remedy, s script, used *usage) error {
 	if !strings.Contains(s.parts["policy"], "risk") || s.parts["fault"] != "" {
 		return nil
@@ -564,7 +550,6 @@ func (s script) write(got string) error {
 	return os.WriteFile(s.file, txtar.Format(s.archive), 0o644)
 }
 
-// report formats a record as in the want section.
 func (w *world) report(rec event.Record, err error) string {
 	var b strings.Builder
 	line := func(key, text string) {

@@ -42,7 +42,6 @@ end:  fixed, low risk
 `
 )
 
-// lawful returns a class that obeys all laws; the tests break them one at a time.
 func lawful() *remedy.Remedy {
 	full := func(ctx context.Context, c *remedy.Case) (bool, error) {
 		all, err := c.Cloud.VPC.VSwitches(ctx, "vpc-1")
@@ -69,7 +68,6 @@ func lawful() *remedy.Remedy {
 	}
 }
 
-// plans applies change to the plans of the class.
 func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	diagnose := r.Diagnose
 	r.Diagnose = func(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -79,7 +77,6 @@ func plans(r *remedy.Remedy, change func(*remedy.Case, *remedy.Plan)) {
 	}
 }
 
-// greedy annotates, and also writes an annotation that it does not name.
 type greedy struct{ step.Annotate }
 
 func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) error {
@@ -90,7 +87,6 @@ func (g greedy) Apply(ctx context.Context, c *remedy.Case, w *remedy.Writers) er
 
 func (greedy) as(s remedy.Step) remedy.Step { return greedy{s.(step.Annotate)} }
 
-// file writes a scenario to a file and reads it, like Run.
 func file(t *testing.T, text string) script {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "example.txtar")
@@ -121,7 +117,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestLaws checks that a class that breaks a law is caught by that law and none before it.
+// TestLaws: a class that breaks a law is caught by that law and none before it.
 func TestLaws(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	patch := func(ctx context.Context, data string) error {
@@ -226,7 +222,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that unused rights and rights that a class can do without are reported.
+// TestNeeded: unused rights and rights that a class can do without are reported.
 func TestNeeded(t *testing.T) {
 	on := newGround(t, lawful().Class)
 	if err := identity.Admit(t.Context(), on.cluster); err != nil {
@@ -273,7 +269,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestUpdate checks that -update writes the result and keeps the rest of the file.
+// TestUpdate: -update writes the result and keeps the rest of the file.
 func TestUpdate(t *testing.T) {
 	s := file(t, example)
 	if err := s.write("It is so.\nend:  asked"); err != nil {
@@ -296,7 +292,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestVerb checks that calls are named like grants.
 func TestVerb(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string

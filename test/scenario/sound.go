@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// barred returns an error for an undo that would make a Service request what the CLB created after the fix can never
-// be.
+// barred returns an error for an undo after which a Service would request what the CLB created by the fix can never be.
 func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	t.Helper()
 	if !slices.ContainsFunc(rec.Changes, func(c event.Change) bool { return c.What == "load balancer" && c.Balancer == "" && !c.Unknown }) {
@@ -55,7 +54,6 @@ func (w *world) barred(t *testing.T, r *remedy.Remedy, rec event.Record) error {
 	return nil
 }
 
-// unsettled is longer than checks ignore a Service after a change.
 const unsettled = 5 * time.Minute
 
 // sound returns the doctor's critical findings about the scenario's Service: a fixed Service has none.

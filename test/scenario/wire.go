@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// remote returns the hand of a class as a function: calls are signed and answers are checked. All scenarios thus prove
-// that class and engine exchange nothing else.
+// remote returns a class's hand as a function: calls are signed and answers checked, so class and engine exchange nothing else.
 func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, error) {
 	key, err := hand.NewKey()
 	if err != nil {
@@ -37,8 +36,7 @@ func remote(of *hand.Clients, cluster string, r *remedy.Remedy) (hand.Hand, erro
 	}, nil
 }
 
-// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or
-// in test/classes.
+// known reports whether a format is in the catalogue or in a class's folder. Tests run in the folder of the class, or in test/classes.
 func known(format string) bool {
 	if chinese.Language().Has(format) {
 		return true
@@ -57,10 +55,8 @@ func known(format string) bool {
 	return false
 }
 
-// A same hand checks that requests and answers survive JSON.
 type same struct{ hand.Hand }
 
-// Look returns an error if the request or answer does not survive JSON.
 func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, error) {
 	a, err := s.Hand.Look(ctx, q)
 	if err := survives(q); err != nil {
@@ -72,7 +68,6 @@ func (s same) Look(ctx context.Context, q hand.LookRequest) (hand.LookAnswer, er
 	return a, err
 }
 
-// Apply returns an error if the order or answer does not survive JSON.
 func (s same) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
 	a, err := s.Hand.Apply(ctx, o)
 	if err := survives(o); err != nil {
@@ -84,7 +79,6 @@ func (s same) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error)
 	return a, err
 }
 
-// survives returns an error if JSON changes a value.
 func survives[T any](v T) error {
 	sent, err := json.Marshal(v)
 	if err != nil {

@@ -46,7 +46,6 @@ func wanted(t *testing.T, file string) string {
 	return ""
 }
 
-// spoken returns the texts for people in a want section: the finding and the question.
 func spoken(want string) []string {
 	var out []string
 	keys := []string{"do:", "note:", "cause:", "wait:", "error:", "end:"}
@@ -60,17 +59,14 @@ func spoken(want string) []string {
 	return out
 }
 
-// odd finds traces of missing values and of badly concatenated texts.
 var odd = regexp.MustCompile(`%!|<nil>|map\[|\bfailed to\b|  |\(\)|\[\]\.| ,| \.( |$)|\.\.( |$)|,,|\ba 1 |(^|[^/])\b1 ` +
 	`(addresses|nodes|backends|Services|vSwitches|listeners|zones|Pods|load balancers)\b`)
 
-// quoted matches a quoted text of others.
 var quoted = regexp.MustCompile(`The message is "(\\.|[^"\\])*"`)
 
 // names matches lower-case words that may begin a sentence: an ID or a program.
 var names = regexp.MustCompile(`^([a-z]+-[\w-]+|kubectl|lbremedy) `)
 
-// faulty returns the rule of style that a text violates, or "".
 func faulty(text string) string {
 	switch {
 	case text == "":

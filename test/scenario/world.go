@@ -53,7 +53,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// clusterID is the ID of the simulated ACK cluster in all scenarios.
 const clusterID = "c-scenario"
 
 type world struct {
@@ -144,7 +143,6 @@ func (w *world) enter(t *testing.T, on *ground, r *remedy.Remedy) {
 	}
 }
 
-// wired returns the hands of these clients, as for functions.
 func wired(of *hand.Clients) func(*remedy.Remedy) hand.Hand {
 	return func(r *remedy.Remedy) hand.Hand {
 		h, err := remote(of, clusterID, r)
@@ -166,7 +164,6 @@ func (w *world) decode(kind string, data []byte) (remedy.Step, error) {
 	return made, err
 }
 
-// claim takes the places of others.
 func (w *world) claim(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(w.fill(w.script.parts["claims"])) {
@@ -211,8 +208,7 @@ func (w *world) client(t *testing.T, caller string, rights identity.Rights) (*cl
 	return account, writer
 }
 
-// A ground has the shared parts of a class's worlds. Each world is rebuilt, but starting NATS for each would take
-// longer than everything else.
+// A ground has the shared parts of a class's worlds, which are rebuilt: starting NATS for each would take longer than everything else.
 type ground struct {
 	cluster *cluster.Cluster
 	url     string // of NATS
@@ -236,7 +232,6 @@ func newGround(t *testing.T, class string) *ground {
 	return on
 }
 
-// furnish creates the namespace and the node of all scenarios, if missing.
 func (g *ground) furnish(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, client := t.Context(), g.cluster.Client()
@@ -259,8 +254,7 @@ func (g *ground) furnish(t *testing.T, namespace string) {
 	g.furnished[nodeName] = true
 }
 
-// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are
-// granted once.
+// config returns a copy of a config with these rights in the cluster. A class's worlds have the same rights, which are granted once.
 func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.Config {
 	t.Helper()
 	if g.acts == nil || g.who != who || !equality.Semantic.DeepEqual(g.granted, rights.Rules) {
@@ -273,14 +267,12 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 	return rest.CopyConfig(g.acts)
 }
 
-// stream empties all streams and returns a connection.
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
 	nats.Empty(t, g.url, "engine", "engine")
 	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
 }
 
-// fill fills in the variables of a scenario's text.
 func (w *world) fill(text string) string {
 	text = ago.ReplaceAllStringFunc(text, func(s string) string {
 		d, err := time.ParseDuration(ago.FindStringSubmatch(s)[1])
@@ -303,8 +295,7 @@ var applicationID = regexp.MustCompile(`\bapplication [0-9a-f-]{36}\b`)
 
 var caseName = regexp.MustCompile(`\b[0-9a-f]{8}-\d{8}T\d{6}\b`)
 
-// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or
-// ${application}.
+// unfill reverses fill for reports; times become ${time}, case IDs ${case}, and the simulator's numbers ${request} or ${application}.
 func (w *world) unfill(text string) string {
 	text = timestamp.ReplaceAllLiteralString(text, "${time}")
 	text = caseName.ReplaceAllLiteralString(text, "${case}")
@@ -313,7 +304,6 @@ func (w *world) unfill(text string) string {
 	return strings.NewReplacer(string(w.svc.UID), "${uid}", ccm.DefaultName(w.svc), "${name}").Replace(text)
 }
 
-// createService creates the scenario's Service with labels, finalizers and status, and deletes others.
 func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	t.Helper()
 	ctx, client := t.Context(), w.kube.Client()
@@ -383,7 +373,6 @@ func clean(t *testing.T, c *cluster.Cluster, namespace string) {
 
 const mergePatch = "application/merge-patch+json"
 
-// kinds are the kinds of other objects that a scenario may have.
 var kinds = map[string]schema.GroupVersionResource{
 	"Service":        corev1.SchemeGroupVersion.WithResource("services"),
 	"Node":           corev1.SchemeGroupVersion.WithResource("nodes"),
@@ -401,7 +390,6 @@ var kinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"),
 }
 
-// createObject creates another object of the scenario, with its status, and deletes it at the end.
 func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	t.Helper()
 	if strings.TrimSpace(doc) == "" {
@@ -453,8 +441,7 @@ func (w *world) createObject(t *testing.T, on *ground, doc string) {
 	}
 }
 
-// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API
-// server has seen it.
+// permit binds the controller's ClusterRole to its account until the end of the scenario, and waits until the API server has seen it.
 func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	var role rbacv1.ClusterRole
@@ -474,10 +461,8 @@ func (w *world) permit(t *testing.T, object unstructured.Unstructured) {
 	})
 }
 
-// tagged matches the image of a release.
 var tagged = regexp.MustCompile(`:v\d[^@]*$`)
 
-// upgrade sets the image of the controller's DaemonSet to another release.
 func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	at := []string{"spec", "template", "spec", "containers"}
@@ -495,7 +480,6 @@ func (w *world) upgrade(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// about sets the UID of an Event's Service.
 func (w *world) about(t *testing.T, event map[string]any) {
 	t.Helper()
 	ref, ok := event["involvedObject"].(map[string]any)
@@ -578,8 +562,7 @@ func (w *world) wait(t *testing.T) {
 	w.calls.made = nil
 }
 
-// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each
-// wait.
+// run answers the event, repeatedly while the result is waiting and goOn allows it, and advances the clock by each wait.
 func (w *world) run(t *testing.T, goOn func(event.Record) bool) (event.Record, error) {
 	t.Helper()
 	for range 20 {
@@ -598,8 +581,8 @@ func (w *world) observe(t *testing.T) {
 	w.plan.Mode, w.plan.Classes = remedy.Observe, nil
 }
 
-// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo
-// needs. The admission policy does not apply to people.
+// undoEnv returns the environment of a person who undoes a fix: the class's rights and those that the steps' undo needs. The
+// admission policy does not apply to people.
 func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	t.Helper()
 	env, hands := *w.env, *w.hands
@@ -628,8 +611,7 @@ func (w *world) undoEnv(t *testing.T) (*engine.Env, *hand.Clients) {
 	return &env, &hands
 }
 
-// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than
-// the scenario's state.
+// controllerAfterWrite starts the controller once the Service has our mark, so it syncs the plan's result rather than the scenario's state.
 func (w *world) controllerAfterWrite(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -653,7 +635,6 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 	})
 }
 
-// routes makes the controller update the cluster's routes once.
 func (w *world) routes(t *testing.T) {
 	t.Helper()
 	if err := controller.SyncRoutes(t.Context(), w.controller()); err != nil {
@@ -680,7 +661,6 @@ func (w *world) controller() controller.Options {
 	return opts
 }
 
-// A snapshot is everything that a class could have changed.
 type snapshot struct {
 	Service corev1.Service
 	Pods    []string // namespace and name
@@ -709,7 +689,6 @@ func (w *world) snapshot(t *testing.T) snapshot {
 	return s
 }
 
-// allow returns the snapshot without the steps' targets.
 func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	s = s.clone()
 	for _, rec := range steps {
@@ -779,7 +758,6 @@ func (s snapshot) allow(steps []event.StepRecord) snapshot {
 	return s
 }
 
-// listeners returns the listeners of a load balancer with this port and protocol, which can be changed in place.
 func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.Listener) {
 	for i := range s.World.LoadBalancers {
 		if s.World.LoadBalancers[i].ID != lb {
@@ -794,8 +772,8 @@ func (s snapshot) listeners(lb string, port int, protocol string) (found []*sim.
 	return found
 }
 
-// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated
-// listener states values that were defaults before, and the cloud shows both alike.
+// likeListeners removes the listeners' settings that the same listener of another snapshot does not state. A recreated listener
+// states values that were defaults before, and the cloud shows both alike.
 func (s snapshot) likeListeners(other snapshot) {
 	for i := range s.World.LoadBalancers {
 		lb := &s.World.LoadBalancers[i]
@@ -854,8 +832,7 @@ func (s snapshot) dropListener(lb string, port int, protocol string) {
 	}
 }
 
-// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are
-// no longer the default.
+// settled returns the snapshot without what undo leaves on purpose: the resync annotation, and policy versions that are not the default.
 func (s snapshot) settled() snapshot {
 	s = s.clone()
 	delete(s.Service.Annotations, ccm.Resync)
@@ -882,7 +859,6 @@ func (s snapshot) clone() snapshot {
 	return out
 }
 
-// reads returns the accepted calls so far, written as grants, sorted.
 func (w *world) reads() []string {
 	used := map[string]bool{}
 	for _, call := range w.cloud.CallsOf(w.class.Class) {
@@ -900,7 +876,6 @@ func (w *world) record(used *usage, p phase) {
 	}
 }
 
-// refuse makes one kind of call fail until heal is called.
 func (w *world) refuse(call string) (heal func()) {
 	if product, action, ok := strings.Cut(call, ":"); ok {
 		return w.cloud.Fault(sim.Fault{Product: product, Action: action, Caller: w.class.Class, Status: http.StatusForbidden, Code: "NoPermission",
@@ -916,7 +891,6 @@ func (w *world) refuse(call string) (heal func()) {
 	}
 }
 
-// A recorder records calls to the API server, and refuses one kind of them.
 type recorder struct {
 	mu      sync.Mutex
 	made    map[string]bool
@@ -937,7 +911,6 @@ func (r *recorder) forget() {
 	r.answers = nil
 }
 
-// A tap is a transport with a recorder.
 type tap struct {
 	next http.RoundTripper
 	rec  *recorder
@@ -976,7 +949,6 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// verb returns the request written as a grant, such as "get services".
 func verb(r *http.Request) string {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""

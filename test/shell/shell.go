@@ -58,8 +58,7 @@ func Beside(t testing.TB, ctx context.Context, name string, run func(context.Con
 	t.Cleanup(func() { cancel(); wait.Wait() })
 }
 
-// Build builds packages of the module, such as "./events/cmd/exporter", into a folder like "make build": without C and
-// without this machine's paths.
+// Build builds packages of the module, such as "./events/cmd/exporter", into a folder like "make build": without C and local paths.
 func Build(dir string, packages []string) error {
 	root, err := sources()
 	if err != nil {
@@ -74,8 +73,8 @@ func Build(dir string, packages []string) error {
 	return nil
 }
 
-// Tests runs the tests of a package with a folder for built programs, and exits. It drops client-go's messages about
-// the simulated controller's connections.
+// Tests runs a package's tests with a folder for built programs, and exits. It drops client-go's messages about the simulated controller's
+// connections.
 func Tests(m *testing.M, folder *string) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	var err error
@@ -105,8 +104,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Sources makes a test's result depend on all files of the module. Go caches a result until a file that the test itself
-// has read changes, and does not know what a compiler reads for the test (see "go help test").
+// Sources makes a test's result depend on all files of the module. Go caches a result until a file that the test itself has read
+// changes, and does not know what a compiler reads for the test (see "go help test").
 func Sources(t testing.TB) {
 	t.Helper()
 	if _, err := sources(); err != nil {
@@ -114,7 +113,6 @@ func Sources(t testing.TB) {
 	}
 }
 
-// sources reads the module's folders and returns its root.
 var sources = sync.OnceValues(func() (string, error) {
 	root, err := os.Getwd()
 	for ; err == nil; root = filepath.Dir(root) {

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// acs3 parses a request whose action is in its headers, and whose parameters are in its query and form or, for a
-// product with paths, in its path and body.
+// acs3 parses a request with its action in the headers, and parameters in query and form or, for a product with paths, in path and body.
 func acs3(r *http.Request, body []byte) *incoming {
 	h := r.Header
 	in := &incoming{

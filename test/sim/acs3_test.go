@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An acs3 is a request as newer SDKs send it, with optional faults.
 type acs3 struct {
 	cloud           *sim.Cloud
 	key             sim.Credentials
@@ -34,7 +33,6 @@ type acs3 struct {
 	at       time.Time           // now if zero
 }
 
-// nonces returns a new nonce for each request.
 var nonces = func() func() string {
 	next := make(chan int, 1)
 	next <- 0
@@ -50,7 +48,6 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// send signs a request, sends it and returns the status and the answer.
 func (a acs3) send(t testing.TB) (int, map[string]any) {
 	t.Helper()
 	body := a.form.Encode()
@@ -196,7 +193,6 @@ func TestACS3(t *testing.T) {
 	}
 }
 
-// TestACS3Writes creates an NLB with all parameters that the controller sends, in the form.
 func TestACS3Writes(t *testing.T) {
 	c := sim.New(t, simtest.NLBWorld())
 	call := func(action string, form url.Values) map[string]any {

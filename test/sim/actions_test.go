@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// An actionCall is a call that succeeds in the World of everything.
 type actionCall struct {
 	name   string                            // in RAM
 	before func(testing.TB, *sim.Cloud)      // prepares the call; nil: nothing to do
@@ -34,8 +33,7 @@ func host(product string) string {
 	return strings.ToLower(product) + ".cn-hangzhou.aliyuncs.com"
 }
 
-// on makes a call from the SDK's request and response types. set has pairs of request fields and values, or pointers to
-// values that are known only at the call.
+// on makes a call from the SDK's types. set has pairs of request fields and values, or pointers to values known only at the call.
 func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request func() Q, response func() A, set ...any) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		q, a := request(), response()
@@ -55,8 +53,7 @@ func on[Q requests.AcsRequest, A responses.AcsResponse](name string, request fun
 	}}
 }
 
-// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container
-// service and has a body.
+// plainly makes a call without an SDK type, with parameters in the query. A call with a path goes to the container service and has a body.
 func plainly(name, product, version, path string, said ...string) actionCall {
 	return actionCall{name: name, send: func(c *sdk.Client) (string, error) {
 		r := requests.NewCommonRequest()
@@ -86,7 +83,6 @@ func (a actionCall) after(before func(testing.TB, *sim.Cloud)) actionCall {
 	return a
 }
 
-// everything has one resource of each kind, so each action finds its own.
 func everything() *sim.World {
 	lb := simtest.Web()
 	lb.Tags = map[string]string{"k": "v"}
@@ -128,7 +124,6 @@ func everything() *sim.World {
 	return w
 }
 
-// unsigned returns a token with these claims and a signature that is not checked.
 func unsigned(said map[string]any) string {
 	part := func(v any) string {
 		b, err := json.Marshal(v)
@@ -140,7 +135,6 @@ func unsigned(said map[string]any) string {
 	return part(map[string]any{"alg": "RS256"}) + "." + part(said) + ".c2ln"
 }
 
-// A refusal is a product's error for a call that RAM denies.
 type refusal struct{ code, text string }
 
 var refusals = map[string]refusal{
@@ -150,7 +144,6 @@ var refusals = map[string]refusal{
 	"":    {"NoPermission", "You are not authorized to do this action. You should be authorized by RAM."}, // all others
 }
 
-// denied checks that err is the product's refusal of an action.
 func denied(t *testing.T, product, action string, err error) {
 	t.Helper()
 	want, ok := refusals[product]
@@ -180,8 +173,7 @@ func denied(t *testing.T, product, action string, err error) {
 	}
 }
 
-// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with
-// a wrong key.
+// TestActions calls each action of the Cloud with the SDK: with only the grant that it needs, without grants, and with a wrong key.
 func TestActions(t *testing.T) {
 	calls := slices.Concat(slbCalls(), vpcCalls(), ecsCalls(), ramCalls(), stsCalls(), csCalls(), supportCalls(), nlbCalls())
 	byName := map[string]actionCall{}
@@ -265,7 +257,6 @@ var needed = map[string]string{
 	"bss": `DescribeAcccount`,
 }
 
-// TestNeeded checks that the Cloud has every needed action.
 func TestNeeded(t *testing.T) {
 	has := sim.Actions()
 	for product, names := range needed {

@@ -53,7 +53,6 @@ policies or quotas. ID is the id, of roles, policies and quotas the name, and of
 callers the access key ID or the name.
 `
 
-// kinds are the lists of a World, with the field that identifies an element.
 var kinds = map[string]string{
 	"vpcs": "id", "vswitches": "id", "zones": "id", "routeTables": "id", "loadBalancers": "id", "nlbs": "id", "serverGroups": "id", "securityGroups": "id",
 	"eips": "id", "enis": "id",
@@ -61,8 +60,7 @@ var kinds = map[string]string{
 	"quotas": "name", "quotaApplications": "id", "tickets": "id",
 }
 
-// adminHandler serves the admin API to programs on this machine. It rejects web pages in a browser by requiring a
-// loopback address in the Host header and no Origin.
+// adminHandler serves programs on this machine. It rejects browsers' pages: the Host has to be a loopback address, without an Origin.
 func (c *Cloud) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]func(*http.Request) (any, error){
@@ -96,7 +94,7 @@ func (c *Cloud) adminHandler() http.Handler {
 	})
 }
 
-// lost rewrites the mux's answer to a request that matches no pattern. It keeps the status and the header Allow.
+// lost rewrites the mux's answer to a request that matches no pattern, with the same status and header Allow.
 type lost struct{ http.ResponseWriter }
 
 func (l lost) WriteHeader(status int) {
@@ -111,7 +109,6 @@ func (l lost) WriteHeader(status int) {
 
 func (l lost) Write(b []byte) (int, error) { return len(b), nil }
 
-// known returns an error if the query has parameters that the path does not support.
 func known(r *http.Request, names ...string) error {
 	for name := range r.URL.Query() {
 		if !slices.Contains(names, name) {
@@ -121,7 +118,6 @@ func known(r *http.Request, names ...string) error {
 	return nil
 }
 
-// local reports whether a request addresses this machine and does not come from a web page.
 func local(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -130,16 +126,13 @@ func local(r *http.Request) bool {
 	return here(strings.Trim(host, "[]")) && r.Header.Get("Origin") == ""
 }
 
-// errAbsent means that an object does not exist, errBad that a request is invalid.
 var (
 	errAbsent = errors.New("not there")
 	errBad    = errors.New("bad request")
 )
 
-// noise are phrases of YAML, JSON and number parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct |strconv\.\w+: parsing `)
 
-// tell writes the answer of an admin request.
 func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	var big *http.MaxBytesError
 	switch {
@@ -173,10 +166,8 @@ func tell(w http.ResponseWriter, r *http.Request, out any, err error) {
 	_, _ = w.Write(b)
 }
 
-// maxWorld exceeds the size of the largest world.
 const maxWorld = 64 << 20
 
-// read decodes a request body into v, and rejects unknown fields.
 func read(r *http.Request, v any) error {
 	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxWorld))
 	switch {
@@ -447,7 +438,7 @@ func (c *Cloud) postFault(r *http.Request) (any, error) {
 	return f, nil
 }
 
-// wire returns the fault in the admin API's form. It needs c.mu.
+// wire needs c.mu.
 func (s *standing) wire() wireFault {
 	f := s.Fault
 	return wireFault{

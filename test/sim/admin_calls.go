@@ -22,7 +22,6 @@ type wireCall struct {
 	RequestID string            `json:"requestId,omitempty"`
 }
 
-// An asked is a selection of calls.
 type asked struct {
 	caller, product, action, code string
 	last                          int // number of last calls; negative: all
@@ -56,7 +55,6 @@ func (want asked) has(k Call) bool {
 		(want.action == "" || core.Glob(want.action, k.Action)) && core.Is(want.code, k.Code)
 }
 
-// pick returns the last selected calls.
 func (want asked) pick(calls []Call) []wireCall {
 	list := []wireCall{}
 	for _, k := range calls {
@@ -70,8 +68,7 @@ func (want asked) pick(calls []Call) []wireCall {
 	return list
 }
 
-// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed when
-// the next call arrives.
+// callsFrom returns the calls from number n that are still recorded, the next number, and a channel that is closed at the next call.
 func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +78,7 @@ func (c *Cloud) callsFrom(n int) (calls []Call, next int, news <-chan struct{}) 
 	return slices.Clone(c.calls[min(max(0, n-c.forgotten), len(c.calls)):]), c.forgotten + len(c.calls), c.news
 }
 
-// serveCalls returns the calls so far. A following client also gets later calls until it closes the connection or has
-// enough.
+// serveCalls returns the calls so far, and to a following client later ones until it closes the connection or has enough.
 func (c *Cloud) serveCalls(w http.ResponseWriter, r *http.Request) {
 	want, err := readAsked(r)
 	if err != nil || !want.follow {

@@ -37,7 +37,6 @@ func (p person) do(method, path, body string, header ...string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// good makes a request that must succeed.
 func (p person) good(method, path, body string, header ...string) string {
 	p.t.Helper()
 	status, out := p.do(method, path, body, header...)
@@ -61,7 +60,6 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 
-	// Objects are changed one by one, and the OpenAPI shows it.
 	p.good("PATCH", "loadBalancers/lb-a", `{tags: {k: null, key: "1"}, name: web}`)
 	p.good("PUT", "loadBalancers/lb-b", "vswitch: vsw-a\n")
 	got, err := simtest.Attribute(client, "lb-a")
@@ -93,7 +91,6 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s", simtest.Text(t, w))
 	}
 
-	// The whole world is changed, and other state is kept.
 	p.good("PATCH", "world", "account: {arrearage: true}\nlag: {tags: 10s}\n")
 	_, err = simtest.Create(client, func(*slb.CreateLoadBalancerRequest) {})
 	simtest.Refused(t, err, "ORDER.ARREARAGE", 400)
@@ -115,7 +112,6 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, world)
 	}
 
-	// Faults remain until they are removed or used up.
 	throttle := p.good("POST", "faults", "{product: slb, action: Describe*, caller: admin, code: Throttling.User}", "Accept", "application/json")
 	_, err = simtest.Attribute(client, "lb-b")
 	simtest.Refused(t, err, "Throttling.User", 400)
@@ -217,7 +213,6 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestAdminReset checks which state a reset discards and which it keeps.
 func TestAdminReset(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}, Callers: []sim.Caller{{Name: "mine", Deny: []string{"slb:*"}}}},
 		sim.WithAdmin(), sim.WithClient("operator", "*"), sim.WithClient("mine", "*"))
@@ -253,7 +248,6 @@ func TestAdminReset(t *testing.T) {
 	}
 }
 
-// TestAdminFollow follows calls that are made and dropped meanwhile.
 func TestAdminFollow(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-a"}}}, sim.WithAdmin(), sim.WithCallLimit(2))
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
@@ -287,7 +281,6 @@ func TestAdminFollow(t *testing.T) {
 	}
 }
 
-// TestAdminIsForThisMachine checks that web pages cannot use the admin API, and that it is off by default.
 func TestAdminIsForThisMachine(t *testing.T) {
 	on, off := sim.New(t, nil, sim.WithAdmin()), sim.New(t, nil)
 	p := person{t, "http://" + on.Addr() + "/sim/"}

@@ -14,7 +14,6 @@ func (w *World) Clone() *World {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// deepCopy copies from into to.
 func deepCopy(to, from reflect.Value) {
 	if from.Type() == timeType { // its fields are private, and it shares nothing
 		to.Set(reflect.ValueOf(from.Interface().(time.Time).Round(0)))

@@ -1,15 +1,13 @@
-// Package sim is a simulated Alibaba Cloud on the wire: one HTTP server on loopback that serves the OpenAPI. It checks
-// signatures, time stamps, nonces and access keys, and rejects every action that RAM does not allow, so an undeclared
-// permission fails a test. Error codes and texts are those of the public API reference and of recorded answers, and
-// documented limits of parameters, pages and documents apply.
+// Package sim is a simulated Alibaba Cloud: one HTTP server on loopback that serves the OpenAPI. It checks signatures, time stamps, nonces
+// and access keys, and rejects every action that RAM does not allow, so an undeclared permission fails a test. Error codes and texts are
+// those of the public API reference and of recorded answers, and documented limits of parameters, pages and documents apply.
 //
-// Begin with [New] and a [World]. Tests can read the calls ([Cloud.Calls]), compare the state ([Cloud.Snapshot]),
-// change it outside the API ([Cloud.Edit]) and inject faults ([Cloud.Fault]).
+// Begin with [New] and a [World]. Tests can read the calls ([Cloud.Calls]), compare the state ([Cloud.Snapshot]), change it outside the API
+// ([Cloud.Edit]) and inject faults ([Cloud.Fault]).
 //
-// Each product is a package below this one with a table of actions and a state: slb, nlb, vpc, ecs, ram (with STS), cs,
-// quotas, billing and support; core has their common parts. Handlers run with the state locked, so each action is
-// atomic. A product that needs another's state comes after it in newState. To add a product, add its table to the list
-// in wire.go and its state to [State]; another kind of signature also needs a case in [Cloud.ServeHTTP].
+// Each product is a package below this one with a table of actions and a state; core has their common parts. Handlers run with the state
+// locked, so each action is atomic. A product that needs another's state comes after it in newState. To add a product, add its table to the
+// list in wire.go and its state to [State]; another kind of signature also needs a case in [Cloud.ServeHTTP].
 package sim
 
 import (
@@ -66,8 +64,7 @@ func WithListener(addr string) Option { return func(c *Cloud) { c.addr = addr } 
 // WithCallLimit limits the recorded calls to the last n; the default is 100,000, and 0 records none.
 func WithCallLimit(n int) Option { return func(c *Cloud) { c.keep = n } }
 
-// WithClient adds a caller with these RAM actions. It is also added to every later World, unless that has a caller with
-// this name or key.
+// WithClient adds a caller with these RAM actions to every World that has none with this name or key.
 func WithClient(name string, actions ...string) Option {
 	return func(c *Cloud) {
 		k := &Caller{Name: name, Allow: slices.Clone(actions)}
@@ -144,7 +141,7 @@ func here(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// addClients adds the callers of every World. It needs c.mu.
+// addClients needs c.mu.
 func (c *Cloud) addClients() {
 	for _, k := range c.clients {
 		has := false
@@ -158,7 +155,6 @@ func (c *Cloud) addClients() {
 	}
 }
 
-// handler serves the OpenAPI and, if enabled, the admin API.
 func (c *Cloud) handler() http.Handler {
 	if !c.admin {
 		return c
@@ -189,8 +185,7 @@ func (c *Cloud) Region() string {
 	return c.state.Region
 }
 
-// Client returns credentials of a caller that may call exactly these RAM actions, such as "slb:DescribeLoadBalancers"
-// or "vpc:Describe*". A repeated name keeps its key and gets the new list.
+// Client returns credentials for exactly these RAM actions, such as "vpc:Describe*". A repeated name keeps its key and gets the new list.
 func (c *Cloud) Client(name string, actions ...string) Credentials {
 	k := &Caller{Name: name, Allow: slices.Clone(actions)}
 	k.Fill()
@@ -200,8 +195,7 @@ func (c *Cloud) Client(name string, actions ...string) Credentials {
 	return k.Credentials()
 }
 
-// Holder returns credentials of a caller with the rights of a RAM policy document. A repeated name keeps its key and
-// gets the new document.
+// Holder returns credentials of a caller with the rights of a RAM policy document. A repeated name keeps its key and gets the new one.
 func (c *Cloud) Holder(name, document string) Credentials {
 	k := &Caller{Name: name, Allow: []string{"*"}, Policy: document}
 	k.Fill()
@@ -246,7 +240,6 @@ func (c *Cloud) ResetCalls() {
 	c.forget()
 }
 
-// forget discards the calls. It needs c.mu.
 func (c *Cloud) forget() {
 	c.forgotten += len(c.calls)
 	c.calls = nil
@@ -268,7 +261,7 @@ func (c *Cloud) record(k Call) {
 	}
 }
 
-// Snapshot returns a sorted copy of the current state, which can be compared with another one or start another Cloud.
+// Snapshot returns a sorted copy of the state, to compare with another one or to start another Cloud.
 func (c *Cloud) Snapshot() *World {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,8 +269,7 @@ func (c *Cloud) Snapshot() *World {
 	return c.state.world()
 }
 
-// Edit changes the state outside the API, while nothing else runs; change must not call the Cloud. Added objects get
-// their defaults afterwards.
+// Edit changes the state outside the API, while nothing else runs; change must not call the Cloud. Added objects then get defaults.
 func (c *Cloud) Edit(change func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,8 +278,7 @@ func (c *Cloud) Edit(change func(*State)) {
 	c.state.settle()
 }
 
-// Replace replaces the current state by a World, outside the API. IDs, client tokens and jobs continue. After an error
-// nothing has changed.
+// Replace replaces the state by a World, outside the API. IDs, client tokens and jobs continue. After an error nothing has changed.
 func (c *Cloud) Replace(w *World) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,8 +322,7 @@ func (c *Cloud) DropLoadBalancer(id string) {
 	c.Edit(func(s *State) { s.slbState.Drop(id) })
 }
 
-// Revoke denies RAM actions to a caller, whatever allows them, until Grant removes the denial. It takes effect
-// immediately.
+// Revoke denies RAM actions to a caller, whatever allows them, until Grant removes the denial. It takes effect immediately.
 func (c *Cloud) Revoke(caller string, actions ...string) {
 	c.Edit(func(s *State) {
 		for _, k := range s.Callers {

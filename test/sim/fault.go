@@ -10,8 +10,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Fault makes calls fail. Empty selectors Product, Action and Caller select all. Delay combines with the others; of
-// those, the first set one applies, in the order of the fields.
+// A Fault makes calls fail. Empty selectors Product, Action and Caller select all. Delay combines with the others; of those, the
+// first set one applies, in the order of the fields.
 type Fault struct {
 	Product string // such as slb
 	Action  string // such as CreateLoadBalancer; * matches any text
@@ -54,7 +54,6 @@ func (c *Cloud) Fault(f Fault) (remove func()) {
 	return func() { c.lift(id) }
 }
 
-// stand adds a fault and returns its number.
 func (c *Cloud) stand(f Fault) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +62,6 @@ func (c *Cloud) stand(f Fault) int {
 	return c.stood
 }
 
-// lift removes the fault with this number, and reports whether it existed.
 func (c *Cloud) lift(id int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +70,6 @@ func (c *Cloud) lift(id int) bool {
 	return len(c.faults) < n
 }
 
-// meet returns the fault for a request, or nil, and sets the call's caller.
 func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +92,6 @@ func (c *Cloud) meet(in *incoming, call *Call) *Fault {
 	return nil
 }
 
-// before applies a fault's effects before the action; it may end the request.
 func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 	if f == nil {
 		return
@@ -118,7 +114,6 @@ func (f *Fault) before(c *Cloud, r *http.Request, call Call) {
 	}
 }
 
-// refusal returns the error of a fault, or nil.
 func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 	if f == nil || f.Code == "" {
 		return nil, nil
@@ -134,7 +129,6 @@ func (f *Fault) refusal(p *core.Product) (any, *core.Failure) {
 // UsualCodes returns the codes of errors that any action may return, sorted. A Fault with one of them needs no message.
 func UsualCodes() []string { return core.UsualCodes() }
 
-// after applies a fault's effects between the action and the answer.
 func (f *Fault) after(c *Cloud, call *Call) {
 	if f == nil || f.Code != "" {
 		return
@@ -162,7 +156,6 @@ func (f *Fault) garble(b []byte) []byte {
 	return b
 }
 
-// abort records a call without an answer and closes its connection.
 func (c *Cloud) abort(call Call, code string) {
 	call.Code = code
 	c.mu.Lock()

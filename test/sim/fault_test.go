@@ -82,7 +82,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultKinds tests each kind of fault with the SDK.
 func TestFaultKinds(t *testing.T) {
 	c := sim.New(t, &sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1"}}})
 	k := c.Client("one", "slb:*", "vpc:*")
@@ -121,7 +120,6 @@ func TestFaultKinds(t *testing.T) {
 		simtest.Check(t, list())
 	}
 
-	// Selected by product, action or caller, or not at all.
 	for _, tt := range []struct {
 		fault            sim.Fault
 		mine, theirs, of bool // the fault applies
@@ -147,7 +145,6 @@ func TestFaultKinds(t *testing.T) {
 	}
 	remove()
 
-	// Answers that are not of the OpenAPI.
 	c.Fault(sim.Fault{Body: "<html>Bad Gateway</html>", Status: 502, Count: 1})
 	simtest.Refused(t, list(), "", 502)
 	c.Fault(sim.Fault{Body: "{}", Count: 1})
@@ -173,7 +170,6 @@ func TestFaultKinds(t *testing.T) {
 	}
 }
 
-// TestFaultsOfOtherManners tests faults of the container service and of requests with the newer signature.
 func TestFaultsOfOtherManners(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a"}})
 	c.Fault(sim.Fault{Product: "cs", Action: "DescribeClusterDetail", Code: "ServiceUnavailable", Count: 1})
@@ -222,7 +218,6 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkCalls measures whole calls: SDK, wire and simulator.
 func BenchmarkCalls(b *testing.B) {
 	w := &sim.World{}
 	for range 60 {

@@ -29,7 +29,6 @@ func TestIdle(t *testing.T) {
 		}
 		asked <- err
 	}()
-	// It is busy as soon as the request arrives.
 	for {
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		err := c.Idle(short)
@@ -50,7 +49,6 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A reader blocks until its channel is closed.
 type reader struct{ until chan struct{} }
 
 func (r reader) Read(p []byte) (int, error) {

@@ -33,7 +33,6 @@ type signer struct {
 
 func (s *signer) verb() string { return cmp.Or(s.method, http.MethodPost) }
 
-// url returns the URL of a signed request.
 func (s *signer) url(version, action string, more url.Values) string {
 	s.n++
 	q := url.Values{
@@ -46,7 +45,6 @@ func (s *signer) url(version, action string, more url.Values) string {
 	return "http://" + s.cloud.Addr() + "/?" + q.Encode() + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// ask sends a request and returns the status and code of the answer.
 func (s *signer) ask(t testing.TB, address string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), s.verb(), address, nil)
@@ -126,7 +124,6 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// TestWrongType sends invalid numbers and lists.
 func TestWrongType(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-1", VGroups: []VGroup{{ID: "rsp-1"}}}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -186,8 +183,7 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// large is an account of the maximum size: 200 vSwitches, 500 load balancers with 5,000 groups, 2,000 network
-// interfaces.
+// large is an account of the maximum size: 200 vSwitches, 500 load balancers with 5,000 groups, 2,000 network interfaces.
 func large() *World {
 	w := &World{Quotas: []Quota{{Name: "slb_quota_instances_num", Total: 1000}, {Name: "slb_quota_backendserver_attached_num", Total: 1000}}}
 	for i := range 200 {
@@ -215,8 +211,7 @@ func large() *World {
 	return w
 }
 
-// BenchmarkWire measures whole calls of cheap clients over real connections in a large account. The target of the
-// server is 5,000 calls a second on two cores.
+// BenchmarkWire measures calls of cheap clients over real connections in a large account. The target is 5,000 a second on two cores.
 func BenchmarkWire(b *testing.B) {
 	const slb, vpc, ecs = "2014-05-15", "2016-04-28", "2014-05-26"
 	w := large()
@@ -280,8 +275,7 @@ func cpu(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestStartsFast checks that a large account starts within 100 ms of processor time, which is independent of other
-// programs.
+// TestStartsFast: a large account starts within 100 ms of processor time, which is independent of other programs.
 func TestStartsFast(t *testing.T) {
 	w := large()
 	best := time.Hour
@@ -300,7 +294,6 @@ func TestStartsFast(t *testing.T) {
 	t.Logf("a start takes %v", best)
 }
 
-// TestGatewayRefuses removes parameters that the gateway requires.
 func TestGatewayRefuses(t *testing.T) {
 	c := New(t, nil)
 	s := &signer{cloud: c, key: c.Admin()}

@@ -142,7 +142,6 @@ func TestQuotaLag(t *testing.T) {
 	simtest.Refused(t, err, "QUOTA.APPLICATION.NOT.FOUND", 400)
 }
 
-// TestAttachmentLag checks that attaching and detaching policies takes effect late, like changes of documents.
 func TestAttachmentLag(t *testing.T) {
 	now := time.Now()
 	c := sim.New(t, &sim.World{
@@ -195,7 +194,6 @@ func TestForgetTokens(t *testing.T) {
 	}
 }
 
-// TestSameAddress checks that private addresses may repeat across VPCs.
 func TestSameAddress(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		VPCs:      []sim.VPC{{ID: "vpc-a"}, {ID: "vpc-b"}},
@@ -274,7 +272,7 @@ func TestRegions(t *testing.T) {
 	}
 }
 
-// TestNLBFaults checks that faults use NLB's own error texts, and that a fault can apply to one caller.
+// TestNLBFaults: faults use NLB's own error texts, and can apply to one caller.
 func TestNLBFaults(t *testing.T) {
 	c := sim.New(t, nil)
 	list := func(k sim.Credentials) error {

@@ -49,7 +49,6 @@ var nlbNeeds = map[string][]string{
 	"ListAsynJobs":                                   {"JobIds.1"},
 }
 
-// An nlbCaller calls NLB with plain parameters.
 type nlbCaller struct {
 	*testing.T
 	cloud *sim.Cloud
@@ -61,7 +60,6 @@ func newNLBCaller(t *testing.T, w *sim.World) nlbCaller {
 	return nlbCaller{t, c, c.Admin()}
 }
 
-// call returns the status and the answer.
 func (c nlbCaller) call(action string, form url.Values) (int, map[string]any) {
 	c.Helper()
 	return acs3{cloud: c.cloud, key: c.key, action: action, version: "2022-04-30", form: form}.send(c.T)
@@ -75,7 +73,6 @@ func form(said ...string) url.Values {
 	return v
 }
 
-// TestNLBMissing omits each required parameter of each action.
 func TestNLBMissing(t *testing.T) {
 	c := newNLBCaller(t, everything())
 	before := c.cloud.Snapshot()
@@ -99,7 +96,6 @@ func TestNLBMissing(t *testing.T) {
 	}
 }
 
-// TestNLBWrong sends wrong types and values.
 func TestNLBWrong(t *testing.T) {
 	w := everything()
 	w.NLBs[0].SecurityGroups = []string{"sg-1", "sg-2", "sg-3", "sg-4"}
@@ -169,7 +165,6 @@ func TestNLBWrong(t *testing.T) {
 	}
 }
 
-// TestNLBAnswers checks answers about port ranges, the proxy protocol, tags and exchanged EIPs.
 func TestNLBAnswers(t *testing.T) {
 	w := everything()
 	w.NLBs[0].Zones[0].EIP = "eip-a"

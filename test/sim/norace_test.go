@@ -2,5 +2,4 @@
 
 package sim
 
-// slowdown is 1 without the race detector.
 const slowdown = 1

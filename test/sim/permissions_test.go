@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestPermissions checks RAM actions whose name differs from that in the API.
 func TestPermissions(t *testing.T) {
 	for call, want := range map[[2]string][]string{
 		{"slb", "TagResources"}:           {"slb:TagResources"},

@@ -2,5 +2,4 @@
 
 package sim
 
-// slowdown is the factor by which the race detector slows benchmarks down.
 const slowdown = 10

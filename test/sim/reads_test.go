@@ -17,8 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// Fields that the controller reads and the cloud always sets: a missing one would be zero, which never occurs. They are
-// those of pkg/provider/alibaba/{slb,vpc,ecs} of the controller's public source.
+// Fields that the controller reads (pkg/provider/alibaba/{slb,vpc,ecs} of its public source) and the cloud always sets.
 const (
 	balancerFields = `LoadBalancerId LoadBalancerName Address AddressType AddressIPVersion NetworkType VpcId VSwitchId Bandwidth MasterZoneId SlaveZoneId
 		DeleteProtection LoadBalancerSpec ModificationProtectionStatus ResourceGroupId InstanceChargeType InternetChargeType Tags.Tag[].TagKey Tags.Tag[].TagValue`
@@ -28,7 +27,6 @@ const (
 		UnhealthyThreshold HealthCheckTimeout HealthCheckInterval HealthCheckHttpCode HealthCheckMethod`
 )
 
-// below prefixes fields with a path.
 func below(path, fields string) string {
 	var all []string
 	for f := range strings.FieldsSeq(fields) {
@@ -37,7 +35,6 @@ func below(path, fields string) string {
 	return strings.Join(all, " ")
 }
 
-// absent reports whether a path is missing in any element of the answer's lists.
 func absent(v any, path string) bool {
 	for i, part := range strings.Split(path, ".") {
 		name, list := strings.CutSuffix(part, "[]")
@@ -63,8 +60,6 @@ func absent(v any, path string) bool {
 	return false
 }
 
-// TestAnswersWhatTheControllerReads makes the controller's calls, and checks that the answers have all fields that it
-// reads.
 func TestAnswersWhatTheControllerReads(t *testing.T) {
 	web := map[string]string{"HealthCheck": "off", "StickySession": "off", "ServerCertificateId": "cert-a"}
 	c := sim.New(t, &sim.World{

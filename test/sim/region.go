@@ -7,15 +7,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// endpoint matches the cloud's host names: product and, unless central, region. Any other host is an address for all
-// products.
+// endpoint matches the cloud's host names: product and, unless central, region. Any other host is an address for all products.
 var endpoint = regexp.MustCompile(`^([a-z]+)(?:-vpc)?(?:[.-]([a-z]{2}-[a-z0-9-]+))?\.aliyuncs\.com(?::\d+)?$`)
 
-// regionID matches region IDs.
 var regionID = regexp.MustCompile(`^(ap|cn|eu|me|na|us)-[a-z0-9-]+$`)
 
-// locate sets the request's region: the requested one, or that of the endpoint. A product's endpoint accepts only
-// versions of that product.
+// locate sets the request's region: the requested one, or the endpoint's. A product's endpoint accepts only versions of that product.
 func (in *incoming) locate(host string) {
 	in.region = in.params["RegionId"]
 	m := endpoint.FindStringSubmatch(host)
@@ -34,7 +31,6 @@ func (in *incoming) locate(host string) {
 	}
 }
 
-// emptyRegion returns an empty region of the account.
 func emptyRegion(home *State, region string) *State {
 	s, err := newState(&World{Region: region, AccountID: home.AccountID}, home.Now)
 	if err != nil {

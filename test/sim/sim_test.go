@@ -70,7 +70,6 @@ func TestGateway(t *testing.T) {
 	})
 }
 
-// replay records a request as sent.
 type replay struct {
 	simtest.Wire
 	url string

@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// A State is the current state of a Cloud: a World with defaults, whose resources are indexed by ID. Maps are non-nil,
-// and their elements can be changed in place. Each product has a part, with its own fields.
+// A State is the current state of a Cloud: a World with defaults, indexed by ID, with a part for each product. Maps are non-nil,
+// and their elements can be changed in place.
 type State struct {
 	*coreState
 	*billingState
@@ -52,7 +52,7 @@ const (
 	defaultAccount = "1298765432101234"
 )
 
-// newState sets the defaults of w, which it keeps. A product comes after those that it needs.
+// newState sets the defaults of w, which it keeps. A product comes after the ones that it needs.
 func newState(w *World, now func() time.Time) (*State, error) {
 	s := &State{coreState: core.NewState(cmp.Or(w.Region, defaultRegion), cmp.Or(w.AccountID, defaultAccount), now)}
 	base := s.coreState
@@ -92,12 +92,10 @@ func newState(w *World, now func() time.Time) (*State, error) {
 	return s, nil
 }
 
-// made reports whether a resource created by a request still exists.
 func (s *State) made(id string) bool {
 	return s.LoadBalancers[id] != nil || s.SecurityGroups[id] != nil || s.nlbState.Has(id)
 }
 
-// copy returns a deep copy.
 func (s *State) copy() (*core.State, error) {
 	c, err := newState(s.world(), s.Now)
 	if err != nil {
@@ -106,7 +104,6 @@ func (s *State) copy() (*core.State, error) {
 	return c.coreState, nil
 }
 
-// used returns how many resources count against a quota, if they are counted.
 func (s *State) used(quota string) (int, bool) {
 	if n, ok := s.slbState.Used(quota); ok {
 		return n, true
@@ -114,7 +111,6 @@ func (s *State) used(quota string) (int, bool) {
 	return s.nlbState.Used(quota)
 }
 
-// balancers returns the number of CLBs in a vSwitch.
 func (s *State) balancers(vswitch string) int {
 	n := 0
 	for _, lb := range s.LoadBalancers {
@@ -125,13 +121,11 @@ func (s *State) balancers(vswitch string) int {
 	return n
 }
 
-// advance ends due jobs and approves due applications for quotas.
 func (s *State) advance(now time.Time) {
 	s.coreState.Advance(now)
 	s.quotasState.Audit(now)
 }
 
-// adopt copies from the previous state what a World does not contain.
 func (s *State) adopt(was *State) {
 	s.coreState.Adopt(was.coreState)
 	s.quotasState.Adopt(was.quotasState)
@@ -140,7 +134,6 @@ func (s *State) adopt(was *State) {
 	s.csState.Adopt(was.csState)
 }
 
-// settle sets defaults of added objects after an edit and indexes them.
 func (s *State) settle() {
 	s.Home = s.Cluster.VPC
 	s.vpcState.Settle()
@@ -152,7 +145,6 @@ func (s *State) settle() {
 	s.ramState.Settle()
 }
 
-// world returns a World that shares nothing with s.
 func (s *State) world() *World {
 	w := &World{
 		Region: s.Region, AccountID: s.AccountID, Account: s.Account, Cluster: s.Cluster, RAM: s.RAM, Lag: s.Lag,

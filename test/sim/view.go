@@ -1,7 +1,6 @@
 package sim
 
-// View shows the current state without copying it, while nothing else runs. look must not call the Cloud, and must not
-// keep or change what it sees.
+// View shows the current state without copying it, while nothing else runs. look must not call the Cloud, nor keep or change the state.
 func (c *Cloud) View(look func(*State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// byVersion are the products by their API version.
 var byVersion = func() map[string]*core.Product {
 	m := map[string]*core.Product{}
 	for _, p := range []*core.Product{
@@ -61,7 +60,6 @@ func Actions() []string {
 	return slices.Compact(names)
 }
 
-// maxBody exceeds the size of every request of this API.
 const maxBody = 1 << 20
 
 // ServeHTTP serves a request of the OpenAPI.
@@ -122,8 +120,7 @@ func (c *Cloud) done() {
 	}
 }
 
-// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after
-// stopping a client.
+// Idle waits until no request is in progress. Requests take effect even if their client is gone, so call it after stopping a client.
 func (c *Cloud) Idle(ctx context.Context) error {
 	c.mu.Lock()
 	if c.inHand == 0 {
@@ -143,7 +140,6 @@ func (c *Cloud) Idle(ctx context.Context) error {
 	}
 }
 
-// An incoming is a parsed, unverified request.
 type incoming struct {
 	product    *core.Product // nil: unknown
 	action     *core.Action  // nil: unknown
@@ -163,7 +159,6 @@ type incoming struct {
 	bad        *core.Failure // parse error
 }
 
-// rpc parses a request whose parameters are in query and form.
 func rpc(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, suffix: "&"}
 	all, err := url.ParseQuery(r.URL.RawQuery)
@@ -241,7 +236,6 @@ var common = func() map[string]bool {
 	return m
 }()
 
-// roa parses a request of a method on a path.
 func roa(r *http.Request, body []byte) *incoming {
 	in := &incoming{params: core.Params{}, token: r.Header.Get("x-acs-security-token"), nonce: r.Header.Get("x-acs-signature-nonce")}
 	for k, v := range r.URL.Query() {
@@ -330,7 +324,6 @@ func (c *Cloud) answer(in *incoming, call *Call, doomed bool) (any, *core.Failur
 	return out, bad
 }
 
-// answer executes a request of an authenticated caller.
 func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	if bad := s.quotasState.Throttle(q); bad != nil {
 		return nil, bad
@@ -346,7 +339,6 @@ func (s *State) answer(q *core.Request) (any, *core.Failure) {
 	return q.Action.Do(q)
 }
 
-// authenticate finds the caller and verifies the signature.
 func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	now := c.now()
 	if d := now.Sub(in.stamp); d > core.Skew || d < -core.Skew {
@@ -377,7 +369,6 @@ func (c *Cloud) authenticate(in *incoming) (*core.Caller, *core.Failure) {
 	return k, nil
 }
 
-// signed reports whether the request is signed with this secret.
 func (in *incoming) signed(secret string) bool {
 	mac, decode := hmac.New(sha1.New, []byte(secret+in.suffix)), base64.StdEncoding.DecodeString
 	if in.sha256 {
@@ -396,7 +387,6 @@ type nonces struct {
 	earlier map[uint64]struct{}
 }
 
-// first marks a nonce as used, and reports whether it was new.
 func (n *nonces) first(key, nonce string, now time.Time) bool {
 	if n.now == nil {
 		n.seed = maphash.MakeSeed()
@@ -411,7 +401,6 @@ func (n *nonces) first(key, nonce string, now time.Time) bool {
 	return !used && !before
 }
 
-// encode returns the body of an answer and records its status in the call.
 func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []byte {
 	call.Status = http.StatusOK
 	if bad != nil {
@@ -436,7 +425,6 @@ func (c *Cloud) encode(in *incoming, call *Call, out any, bad *core.Failure) []b
 	return b
 }
 
-// body returns a failure in the product's format.
 func body(f *core.Failure, p *core.Product, id string) any {
 	recommend := "https://api.aliyun.com/troubleshoot?q=" + url.QueryEscape(f.Code)
 	if p != nil && p.Lower && !gateway[f.Code] {

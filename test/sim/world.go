@@ -6,11 +6,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A World is the initial content of a simulated account.
-//
-// Every field has a useful zero value, so a test states only what matters to it: without a VPC there is one VPC,
-// without a vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, with all
-// defaults set and all lists sorted.
+// A World is the initial content of a simulated account. The zero value of every field is useful: without a VPC there is one VPC, without a
+// vSwitch one with room, and so on. [Cloud.Snapshot] returns the current state in this form, sorted, with all defaults set.
 type World struct {
 	Region            string             `json:"region,omitempty"`    // cn-hangzhou if empty
 	AccountID         string             `json:"accountId,omitempty"` // 16 digits

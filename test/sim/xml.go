@@ -10,11 +10,9 @@ import (
 	"strings"
 )
 
-// xmlHead is the first line of an XML answer.
 const xmlHead = `<?xml version="1.0" encoding="UTF-8"?>`
 
-// toXML converts a JSON answer as the gateway does: each field becomes an element, and each entry of a list an element
-// with the list's name.
+// toXML converts a JSON answer as the gateway does: a field becomes an element, a list's entry an element with the list's name.
 func toXML(root string, answer []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// get sends a request and returns status, type and body.
 func get(t *testing.T, method, address, kind, body string) (int, string, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -30,7 +29,6 @@ func get(t *testing.T, method, address, kind, body string) (int, string, string)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-// TestXML requests XML, and no format, which defaults to XML.
 func TestXML(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a", Name: "a <b> & c", Tags: map[string]string{"k": "v"}}, {ID: "lb-b"}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -85,7 +83,6 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// TestMethodsAndBodies sends parameters in the query, the form and both, with all methods, and too many.
 func TestMethodsAndBodies(t *testing.T) {
 	c := New(t, &World{LoadBalancers: []LoadBalancer{{ID: "lb-a"}}})
 	s := &signer{cloud: c, key: c.Admin()}
@@ -132,7 +129,6 @@ func TestMethodsAndBodies(t *testing.T) {
 	}
 }
 
-// TestTokensExpire checks that a token expires by the clock.
 func TestTokensExpire(t *testing.T) {
 	now := time.Now()
 	c := New(t, &World{Callers: []Caller{{Name: "a", AccessKeyID: "STS.a", Secret: "s", Token: "tok", Expires: now.Add(time.Minute), Allow: []string{"*"}}}},

@@ -1,5 +1,5 @@
-// Package statediff compares a whole cluster and a whole simulated account before and after: only allowed changes, each
-// with a reason, may occur. Begin with [Read] and [Compare].
+// Package statediff compares a whole cluster and a whole simulated account before and after: only allowed changes, each with a
+// reason, may occur. Begin with [Read] and [Compare].
 package statediff
 
 import (
@@ -33,9 +33,8 @@ type State struct {
 // At joins the parts of a path.
 func At(parts ...string) string { return strings.Join(parts, " > ") }
 
-// Read returns the current state. It omits Events, which the controller writes at will, objects that the API server
-// writes itself (a Service's IPAddress is deleted minutes after the Service if its release failed), and the rights of
-// the test's users.
+// Read returns the current state. It omits Events, which the controller writes at will, objects that the API server writes itself
+// (a Service's IPAddress is deleted minutes after the Service if its release failed), and the rights of the test's users.
 func Read(t *testing.T, tb *testbed.Testbed) State {
 	t.Helper()
 	s := State{values: map[string]string{}, World: tb.Cloud.Snapshot()}
@@ -59,15 +58,12 @@ func Read(t *testing.T, tb *testbed.Testbed) State {
 	return s
 }
 
-// object returns the path of an object of the cluster.
 func object(kind schema.GroupResource, o metav1.Object) string {
 	return At(kind.String(), strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 }
 
-// service returns the path of a Service.
 func service(s event.Service) string { return At("services", s.Namespace+"/"+s.Name) }
 
-// listed returns the listable kinds of the API server.
 func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 	t.Helper()
 	groups, err := c.Client().Discovery().ServerPreferredResources()
@@ -90,7 +86,6 @@ func listed(t *testing.T, c *cluster.Cluster) []schema.GroupVersionResource {
 	return kinds
 }
 
-// add adds a value's JSON.
 func (s State) add(t *testing.T, path string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -213,8 +208,7 @@ func BySteps(t *testing.T, rec event.Record) []Allowance {
 	return all
 }
 
-// ByDeletion returns what is deleted with a Service whose load balancer a step released: the Service, the load balancer
-// with its groups, and both addresses.
+// ByDeletion returns what is deleted with a Service whose load balancer a step released: Service, load balancer, groups, addresses.
 func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	t.Helper()
 	var all []Allowance
@@ -248,7 +242,6 @@ func ByDeletion(t *testing.T, before State, rec event.Record) []Allowance {
 	return all
 }
 
-// marks returns the controller's marks on a synced Service.
 func marks(svc event.Service) []Allowance {
 	path := service(svc)
 	return []Allowance{
@@ -259,7 +252,6 @@ func marks(svc event.Service) []Allowance {
 	}
 }
 
-// settings are load balancers' settings in the account, by the annotation that determines them.
 var settings = map[string][]string{
 	"address-type": {
 		"addressType",
@@ -273,9 +265,8 @@ var settings = map[string][]string{
 	"cross-zone-enabled": {"noCrossZone"}, "bandwidth-package-id": {"bandwidthPackage"}, "ipv6-address-type": {"ipv6AddressType"},
 }
 
-// ByChanges returns what the controller may change when it syncs a Service after a plan: its marks on the Service, and
-// in the cloud what the plan's record says that the sync will change. Settings that a step's annotations request are
-// covered by the step.
+// ByChanges returns what the controller may change when it syncs a Service after a plan: its marks on the Service, and in the
+// cloud what the plan's record says that the sync will change. The step covers settings that its annotations request.
 func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance {
 	t.Helper()
 	all := marks(rec.Service)
@@ -357,7 +348,6 @@ func ByChanges(t *testing.T, before, after State, rec event.Record) []Allowance 
 	return all
 }
 
-// publicAddresses returns an NLB's public addresses, which change with its type.
 func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	const why = "the public address of its load balancer"
 	var all []Allowance
@@ -379,15 +369,12 @@ func publicAddresses(worlds []*sim.World, id string) []Allowance {
 	return all
 }
 
-// nameTag is the controller's tag of a load balancer that it created.
 const nameTag = "kubernetes.do.not.delete"
 
-// nameOwn returns the tag's value for a Service.
 func nameOwn(svc event.Service) string { return "a" + strings.ReplaceAll(svc.UID, "-", "")[:31] }
 
-// ByController returns what the controller changes when it syncs an unchanged Service: its marks, and the Service's
-// resources in the cloud: groups and listeners of an existing load balancer, and the whole of a new one that the
-// controller created.
+// ByController returns what the controller changes when it syncs an unchanged Service: its marks, and the Service's resources in
+// the cloud: groups and listeners of an existing load balancer, and the whole of a new one that the controller created.
 func ByController(before, after State, svc event.Service) []Allowance {
 	own := marks(svc)
 	name := nameOwn(svc)
@@ -417,8 +404,6 @@ func ByController(before, after State, svc event.Service) []Allowance {
 	return append(own, made(before, after, svc)...)
 }
 
-// made returns the load balancers that the controller created for a Service, and the marks of existing ones as the
-// Service's.
 func made(before, after State, svc event.Service) []Allowance {
 	var own []Allowance
 	name := nameOwn(svc)
@@ -461,8 +446,7 @@ func made(before, after State, svc event.Service) []Allowance {
 	return own
 }
 
-// ByNodes returns what the controller changes for all Services but these when nodes change: the backends of their
-// groups. Halt may have interrupted that.
+// ByNodes returns what changes of nodes change in all Services but these: the backends of their groups, unless Halt interrupted it.
 func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	const why = "backends of nodes that have come or gone"
 	left := func(group string) bool {
@@ -488,8 +472,8 @@ func ByNodes(but []event.Service, worlds ...*sim.World) []Allowance {
 	return all
 }
 
-// ByUndo returns what remains when a plan is undone: our mark, whose removal would trigger another sync, and versions
-// of a RAM policy that are no longer in force.
+// ByUndo returns what remains when a plan is undone: our mark, whose removal would trigger another sync, and versions of a RAM
+// policy that are no longer in force.
 func ByUndo(t *testing.T, after State, rec event.Record) []Allowance {
 	t.Helper()
 	all := []Allowance{{At(service(rec.Service), "metadata", "annotations", ccm.Resync), "the mark"}}

@@ -62,7 +62,6 @@ func shop(t *testing.T, change func(objects map[string]any, world *sim.World)) S
 	return s
 }
 
-// of returns a part of an object by path.
 func of(object any, way ...string) map[string]any {
 	for _, name := range way {
 		object = object.(map[string]any)[name]
@@ -72,10 +71,8 @@ func of(object any, way ...string) map[string]any {
 
 var web = event.Service{Namespace: "shop", Name: "web", UID: "3f9a12bc-1111-2222-3333-444455556666"}
 
-// webName is the controller's name for web's load balancer.
 const webName = "a3f9a12bc11112222333344445555666"
 
-// fix is a plan that sets an annotation, restores a tag and extends a policy.
 var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Steps: []event.StepRecord{
 	{Kind: "annotate", Text: say.Literal("annotate"), Step: []byte(`{"set":{"example.com/size":"small"}}`)},
 	{Kind: "tag-lb", Text: say.Literal("tag"), Step: []byte(`{"lb":"lb-1","key":"kubernetes.do.not.delete","value":"` + webName + `"}`)},
@@ -83,7 +80,6 @@ var fix = event.Record{Origin: event.Origin{Service: web}, Plan: event.Plan{Step
 	{Kind: "resync", Text: say.Literal("resync"), Step: []byte(`{}`)},
 }}, Progress: event.Progress{Next: 4}}
 
-// TestCompare makes one foreign change at a time.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	type objects = map[string]any
@@ -181,8 +177,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestForeignChange makes changes of each sort in a real cluster and the simulated cloud: a comparison reports exactly
-// these.
+// TestForeignChange makes changes of each sort in a real cluster and the simulated cloud: a comparison reports exactly these.
 func TestForeignChange(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -247,7 +242,6 @@ func TestForeignChange(t *testing.T) {
 	}
 }
 
-// TestUnapplied checks that steps that were not applied allow nothing.
 func TestUnapplied(t *testing.T) {
 	t.Parallel()
 	rec := fix
@@ -257,7 +251,6 @@ func TestUnapplied(t *testing.T) {
 	}
 }
 
-// TestByChanges checks that a record explains exactly what it names.
 func TestByChanges(t *testing.T) {
 	t.Parallel()
 	rec := fix

@@ -9,14 +9,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	throttled   = "throttling"
 	quota       = "quota"
 	credentials = "credentials"
 )
 
-// accountFixtures are the fixtures of an account that cannot or may not perform a request.
 func accountFixtures() []Fixture {
 	slow := Config{Own: "flow control", Speed: 50}
 	// One call in a quarter of an hour; each sync needs two.
@@ -94,8 +92,8 @@ func accountFixtures() []Fixture {
 	}
 }
 
-// Unheard is a Service that the cloud rejects with an unknown error. No state of the cloud has that answer, so it is an
-// injected fault. Only this fixture of a testbed creates HTTP listeners.
+// Unheard is a Service that the cloud rejects with an unknown error: an injected fault, because no state of the cloud has that
+// answer. Only this fixture of a testbed creates HTTP listeners.
 func Unheard() Fixture {
 	const says = "The listener profile does not match the generation of the instance."
 	return Fixture{

@@ -5,7 +5,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	tooMany      = "backend-quota"
 	unsupported  = "eni-unsupported"
@@ -22,13 +21,10 @@ const (
 	saysNoNodes     = "There are no available nodes for LoadBalancer"
 )
 
-// limits is a testbed with nearly exhausted quotas.
 var limits = Config{Own: "low quotas"}
 
-// shared turns a CLB into an old shared-resource instance.
 func shared(lb *sim.LoadBalancer) { lb.Spec, lb.ChargeType = "", "PayBySpec" }
 
-// crowded fills a CLB with backends of somebody else, except for one place.
 func crowded(lb *sim.LoadBalancer) {
 	g := sim.VGroup{Name: "the old shop"}
 	for i := range 199 {

@@ -15,12 +15,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Size is the number of objects in a world besides the fixtures' own: synced Services, which share load balancers of
-// their owners, and vSwitches outside the cluster. The zero value has no objects.
-//
-// The objects are created as the controller would have left them, so a starting controller has nothing to do. The
-// Services are deleted with the testbed. Their backends are Pods, because a cluster has fewer node ports than a big one
-// has Services.
+// A Size is the number of objects in a world besides the fixtures' own: synced Services, which share load balancers of their owners, and
+// vSwitches outside the cluster. The controller could have left them, so a starting one has nothing to do. The Services are deleted with
+// the testbed. Their backends are Pods, because a cluster has fewer node ports than a big one has Services.
 type Size struct {
 	Services, LoadBalancers, VSwitches int
 }
@@ -39,7 +36,6 @@ func ballastBalancer(i int) string { return fmt.Sprintf("lb-ballast-%03d", i) }
 func ballastPod(i int) string      { return fmt.Sprintf("10.64.%d.%d", 128+i/250, i%250+2) }
 func ballastENI(i int) string      { return fmt.Sprintf("eni-ballast-%03d", i/ballastENIs) }
 
-// port returns the port of the i-th Service on its load balancer.
 func (z Size) port(i int) int { return ballastPort + i/z.LoadBalancers }
 
 func (z Size) check(o Options) error {
@@ -56,7 +52,6 @@ func (z Size) check(o Options) error {
 	return nil
 }
 
-// fill adds the Services' resources to the account.
 func (z Size) fill(w *sim.World, namespace, cluster string) {
 	for i := range z.VSwitches {
 		w.VSwitches = append(w.VSwitches, sim.VSwitch{ID: fmt.Sprintf("vsw-ballast-%03d", i), Zone: []string{zoneH, zoneI}[i%2], Free: new(100 + i)})
@@ -85,10 +80,8 @@ func (z Size) fill(w *sim.World, namespace, cluster string) {
 	}
 }
 
-// atOnce is the number of concurrent requests to the API server.
 const atOnce = 16
 
-// settle creates the Services with all marks of a sync, and deletes them with the testbed.
 func (tb *Testbed) settle(ctx context.Context, z Size) error {
 	if z.Services == 0 {
 		return nil
@@ -132,7 +125,6 @@ func (tb *Testbed) unsettle(ctx context.Context, z Size) {
 	_ = group.Wait()
 }
 
-// ballast creates a synced Service and its endpoints.
 func (tb *Testbed) ballast(ctx context.Context, z Size, i int, address string) error {
 	name, id := ballast(i), ballastBalancer(i%z.LoadBalancers)
 	if _, err := tb.kube.DiscoveryV1().EndpointSlices(tb.Namespace).Create(ctx, tb.slice(name, tb.pods[name]), metav1.CreateOptions{}); err != nil {
@@ -159,8 +151,7 @@ func (tb *Testbed) ballast(ctx context.Context, z Size, i int, address string) e
 	return err
 }
 
-// Synced waits until n syncs of the simulated controller have succeeded since the testbed started. A real controller
-// does not report that.
+// Synced waits until n syncs of the simulated controller have succeeded since the testbed started. A real controller does not report that.
 func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	return tb.watch.until(ctx, func() bool {
 		tb.watch.mu.Lock()
@@ -169,13 +160,10 @@ func (tb *Testbed) Synced(ctx context.Context, n int) error {
 	})
 }
 
-// A tally counts successful syncs in the simulated controller's log.
 type tally struct{ w *watch }
 
-// Enabled reports whether the level is that of counted lines.
 func (tally) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelDebug }
 
-// Handle counts the line of a successful sync.
 func (t tally) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "reconciled loadbalancer" {
 		t.w.mu.Lock()
@@ -186,8 +174,6 @@ func (t tally) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs returns the same tally, which ignores attributes.
 func (t tally) WithAttrs([]slog.Attr) slog.Handler { return t }
 
-// WithGroup returns the same tally.
 func (t tally) WithGroup(string) slog.Handler { return t }

@@ -10,8 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestBig builds a tenth of a big world, and checks that a starting controller has nothing to do and that failures can
-// be injected.
+// TestBig builds a tenth of a big world, and checks that a starting controller has nothing to do and that failures can be injected.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -59,7 +58,6 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestSize checks that invalid worlds are rejected.
 func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		size Size

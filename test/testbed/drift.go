@@ -5,7 +5,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// redirected makes the CLB's listener redirect to HTTPS, like a person in the console.
 func redirected(lb *sim.LoadBalancer) {
 	l := &lb.Listeners[0]
 	if l.Config == nil {
@@ -14,14 +13,12 @@ func redirected(lb *sim.LoadBalancer) {
 	l.Config["ListenerForward"], l.Config["ForwardPort"] = "on", "443"
 }
 
-// diverted makes the CLB's listener forward to another group, like a person.
 func diverted(lb *sim.LoadBalancer) {
 	group := sim.VGroup{ID: "rsp-by-hand-" + lb.ID, Name: "by hand"}
 	lb.VGroups = append(lb.VGroups, group)
 	lb.Listeners[0].VGroup = group.ID
 }
 
-// extended adds a listener to the NLB, like a person.
 func extended(_ *sim.State, n *sim.NLB) {
 	n.Listeners = append(
 		n.Listeners,
@@ -36,7 +33,6 @@ func extended(_ *sim.State, n *sim.NLB) {
 	)
 }
 
-// detuned changes timeouts of the CLB's listener, like a person.
 func detuned(lb *sim.LoadBalancer) {
 	l := &lb.Listeners[0]
 	if l.Config == nil {
@@ -45,8 +41,6 @@ func detuned(lb *sim.LoadBalancer) {
 	l.Config["EstablishedTimeout"], l.Config["HealthCheckInterval"] = "10", "50"
 }
 
-// detunedNetwork changes a timeout of the NLB's listener, and the scheduler and health check of its group, like a
-// person.
 func detunedNetwork(s *sim.State, n *sim.NLB) {
 	l := &n.Listeners[0]
 	l.Config["IdleTimeout"] = "900"
@@ -55,8 +49,8 @@ func detunedNetwork(s *sim.State, n *sim.NLB) {
 	n.NoCrossZone = true
 }
 
-// driftFixtures are Services whose load balancer a person changed in the console long before syncs fail. A fix triggers
-// a sync that reverts the change; with these failures the controller fails before it does so.
+// driftFixtures are Services whose load balancer a person changed in the console long before syncs fail. A fix triggers a sync
+// that reverts the change; with these failures the controller fails before it does so.
 func driftFixtures() []Fixture {
 	web := created(with("protocol-port", "http:80"))
 	reused := Fixture{Class: reuse, Says: saysReuse, Ends: event.Asked, repair: annotated("id", "")}

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// fixtureFiles are the fixtures of classes, relative to the root of the repository.
 const fixtureFiles = "functions/*/testdata/fixtures.yaml"
 
 type fixtureFile struct {
@@ -31,7 +30,6 @@ type fixtureFile struct {
 	Fixtures []fixtureSpec `json:"fixtures"`
 }
 
-// A fixtureSpec is a fixture as data; see [Fixture] for its fields.
 type fixtureSpec struct {
 	Name    string          `json:"name"`
 	Story   string          `json:"story"`
@@ -43,10 +41,8 @@ type fixtureSpec struct {
 	Repair  []operationSpec `json:"repair"`
 }
 
-// An operationSpec is an operation by name, with its argument.
 type operationSpec struct{ do operation }
 
-// operations are the operations for files. Each gets the value of its key.
 var operations = map[string]func(arg []byte) (operation, error){
 	"create":       readCreate,
 	"annotate":     readAnnotate,
@@ -87,8 +83,7 @@ func (s *operationSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readCreate returns the creation of the Service, with annotations by short names. An NLB gets a zone unless the
-// annotation zone-maps is empty.
+// readCreate creates the Service, with annotations by short names. An NLB gets a zone unless the annotation zone-maps is empty.
 func readCreate(arg []byte) (operation, error) {
 	var of struct {
 		NLB         bool              `json:"nlb"`
@@ -116,7 +111,6 @@ func readAnnotate(arg []byte) (operation, error) {
 	return annotated(pairs(to)...), nil
 }
 
-// readRefuse returns an operation that makes the cloud reject an action of CLB until accept.
 func readRefuse(arg []byte) (operation, error) {
 	var of struct {
 		Action  string `json:"action"`
@@ -129,7 +123,6 @@ func readRefuse(arg []byte) (operation, error) {
 	return refused(of.Action, of.Code, of.Message), nil
 }
 
-// readGroups returns an operation that tags this many security groups as the Service's.
 func readGroups(arg []byte) (operation, error) {
 	var n int
 	err := json.Unmarshal(arg, &n)
@@ -145,7 +138,6 @@ func readGroups(arg []byte) (operation, error) {
 	}, err
 }
 
-// readIgnore returns an operation that makes an action of CLB succeed without effect for the controller, until accept.
 func readIgnore(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -156,7 +148,6 @@ func readIgnore(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Caller: controllerName, Code: "Ignored", Status: http.StatusOK}), nil
 }
 
-// readAnswer returns an operation that replaces the cloud's answer to an action of CLB until accept.
 func readAnswer(arg []byte) (operation, error) {
 	var of struct {
 		Action string `json:"action"`
@@ -169,13 +160,11 @@ func readAnswer(arg []byte) (operation, error) {
 	return failing(sim.Fault{Product: "slb", Action: of.Action, Status: of.Status, Body: of.Body}), nil
 }
 
-// readNothing accepts an operation without an argument, written {}.
 func readNothing(do operation) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) { return do, strict(arg, &struct{}{}) }
 }
 
-// readPatch accepts an operation that changes the named fields of a value of the cloud. zero has the type of that
-// value, and validates the names.
+// readPatch accepts an operation that changes named fields of a value of the cloud. zero's type validates the names.
 func readPatch(do func(patch []byte) operation, zero any) func([]byte) (operation, error) {
 	return func(arg []byte) (operation, error) {
 		return do(slices.Clone(arg)), strict(arg, reflect.New(reflect.TypeOf(zero)).Interface())
@@ -189,7 +178,6 @@ func patch(p []byte, v any) {
 	}
 }
 
-// strict decodes JSON into v and rejects unknown fields.
 func strict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -204,7 +192,6 @@ func pairs(of map[string]string) []string {
 	return all
 }
 
-// sequence combines operations; nil without any.
 func sequence(of []operationSpec) operation {
 	if len(of) == 0 {
 		return nil

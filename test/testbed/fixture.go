@@ -9,10 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// A Fixture is a Service in a testbed with an injected failure, or a node or the cluster.
-//
-// Results assume fix mode with a policy that allows low risk, high risk for tag-missing and medium risk for
-// ram-permission, vswitch-not-found and zone-shortage.
+// A Fixture is a Service in a testbed with an injected failure, or a node or the cluster. Results assume fix mode with a policy
+// that allows low risk, high risk for tag-missing and medium risk for ram-permission, vswitch-not-found and zone-shortage.
 type Fixture struct {
 	Name    string       // short name of the failure
 	Service string       // empty in functions such as [Gone]; As sets it
@@ -39,8 +37,8 @@ func (f Fixture) As(service string) Fixture {
 	return f
 }
 
-// Supported reports whether the controller in use can fail this way. The simulated one can fail in all ways; a real one
-// has one release and the real clock.
+// Supported reports whether the controller in use can fail this way. The simulated one can fail in all ways; a real one has one
+// release and the real clock.
 func (f Fixture) Supported() bool {
 	bin, version := controller.Real()
 	released := f.Config.Version == "" || f.Config.Version == version
@@ -59,8 +57,7 @@ func All() []Fixture {
 	return all
 }
 
-// Others returns each fixture of nodes and of the cluster once, like All. Each needs a cluster of its own, because
-// their Events are in a common namespace.
+// Others returns each fixture of nodes and the cluster once. Each needs its own cluster: their Events share a namespace.
 func Others() []Fixture {
 	return []Fixture{NoRoute().As("denied-route"), NoRoutes().As("denied-routes")}
 }

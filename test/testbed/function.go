@@ -12,8 +12,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Function returns the environment of a class's function with only the class's rights. The function listens on port and
-// accepts calls signed with one of the public keys. dir keeps its kubeconfig.
+// Function returns the environment of a class's function with only the class's rights. The function listens on port and accepts
+// calls signed with one of the public keys. dir keeps its kubeconfig.
 func (tb *Testbed) Function(ctx context.Context, class, dir, keys string, port int) ([]string, error) {
 	if err := identity.Admit(ctx, tb.Cluster); err != nil {
 		return nil, err

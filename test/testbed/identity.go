@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	missing   = "tag-missing"
 	ambiguous = "lb-ambiguous"
@@ -21,13 +20,11 @@ const (
 	saysGone     = "The specified LoadBalancerId does not exist."
 )
 
-// strayed renames a CLB and removes its tag, like a person in the console.
 func strayed(lb *sim.LoadBalancer) { lb.Name = "frontend"; delete(lb.Tags, nameTag) }
 
 func strayedNetwork(_ *sim.State, n *sim.NLB) { n.Name = "frontend"; delete(n.Tags, nameTag) }
 
-// LostTag is a Service whose load balancer was renamed and lost the name tag in the console. The controller fails when
-// it syncs backends.
+// LostTag is a Service whose load balancer was renamed and lost the name tag in the console. The controller fails when it syncs backends.
 func LostTag() Fixture {
 	return Fixture{
 		Name: "tag-lost", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true,
@@ -47,7 +44,6 @@ func LostTagFullSync() Fixture {
 	return f
 }
 
-// retagged restores the CLB's tag.
 func retagged(ctx context.Context, tb *Testbed, service string) error {
 	svc := tb.watch.service(service)
 	if svc == nil {
@@ -56,8 +52,8 @@ func retagged(ctx context.Context, tb *Testbed, service string) error {
 	return balancer(func(lb *sim.LoadBalancer) { lb.Tags[nameTag] = ownName(svc) })(ctx, tb, service)
 }
 
-// Gone is a Service whose load balancer was deleted by hand. The controller that created it would create it again with
-// the same client token, so a restarted one fails.
+// Gone is a Service whose load balancer was deleted by hand. The controller that created it would create it again with the same
+// client token, so a restarted one fails.
 func Gone() Fixture {
 	return Fixture{
 		Name: "balancer-gone", Class: missing, Says: saysNoTag, Ends: event.Fixed, Heals: true, restarts: true,

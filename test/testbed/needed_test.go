@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// TestNeeded compares the simulated controller's RAM policy with the known needs of releases.
 func TestNeeded(t *testing.T) {
 	t.Parallel()
 	var services []corev1.Service

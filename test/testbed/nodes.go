@@ -14,10 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// controllerName is the name of the controller's DaemonSet, of its add-on, and of its caller in the cloud.
 const controllerName = "cloud-controller-manager"
 
-// testbedLabel selects a testbed's nodes in a shared cluster.
 const testbedLabel = "lbremedy.io/testbed"
 
 // NodesOf returns the label selector of the testbed's nodes in a namespace.
@@ -39,7 +37,6 @@ const (
 	masterLabel      = "node-role.kubernetes.io/master"
 )
 
-// build creates the objects before any Service: namespace, nodes, and the controller's DaemonSet.
 func (tb *Testbed) build(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tb.Namespace}}
 	if _, err := tb.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -56,8 +53,7 @@ func (tb *Testbed) build(ctx context.Context) error {
 	return tb.daemonSet(ctx)
 }
 
-// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the
-// cluster is a sandbox.
+// clear deletes objects outside the namespace from a cluster that outlives the testbed. It ignores failures: the cluster is a sandbox.
 func (tb *Testbed) clear(ctx context.Context) {
 	tb.mu.Lock()
 	joined := slices.Clone(tb.joined)
@@ -70,7 +66,6 @@ func (tb *Testbed) clear(ctx context.Context) {
 
 func (tb *Testbed) workerNode(i int) string { return fmt.Sprintf("%s-worker-%d", tb.Namespace, i+1) }
 
-// node returns the name of the node of a kind, and adds it to the cluster if necessary.
 func (tb *Testbed) node(ctx context.Context, k kind) (string, error) {
 	tb.joining.Lock()
 	defer tb.joining.Unlock()
@@ -141,7 +136,6 @@ func unready() []corev1.NodeCondition {
 	}
 }
 
-// grown adds this many workers.
 func grown(more int) operation {
 	return func(ctx context.Context, tb *Testbed, _ string) error {
 		tb.joining.Lock()
@@ -165,7 +159,6 @@ func grown(more int) operation {
 	}
 }
 
-// outage makes the workers not ready, or with over ready again.
 func outage(over bool) operation {
 	conditions := unready()
 	if over {
@@ -185,8 +178,7 @@ func outage(over bool) operation {
 	}
 }
 
-// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated
-// controller runs instead.
+// daemonSet creates or updates the controller's DaemonSet with the current version. It has no Pods: the simulated controller runs instead.
 func (tb *Testbed) daemonSet(ctx context.Context) error {
 	app := map[string]string{"app": controllerName}
 	data, err := encode(&appsv1.DaemonSet{

@@ -12,7 +12,6 @@ const (
 	saysNetworkDenied = "Authentication is failed for NoPermission."
 )
 
-// allowed restores the lost permissions of the controller's role.
 func allowed() operation {
 	return account(func(st *sim.State) {
 		p := st.Policies[rolePolicy]
@@ -22,8 +21,7 @@ func allowed() operation {
 	})
 }
 
-// NoListener is a new Service whose listener the controller may not create, because its role's policy was reset to an
-// older document.
+// NoListener is a new Service whose listener the controller may not create, because its role's policy was reset to an older document.
 func NoListener() Fixture {
 	return Fixture{
 		Name: "denied-listener", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,
@@ -33,8 +31,7 @@ func NoListener() Fixture {
 	}
 }
 
-// NoTagging is a synced Service whose load balancer lost the tag and kept its name: the controller would restore the
-// tag, but may not.
+// NoTagging is a synced Service whose load balancer lost the tag and kept its name: the controller would restore the tag, but may not.
 func NoTagging() Fixture {
 	return Fixture{
 		Name: "denied-tag", Class: permission, Says: saysDenied, Ends: event.Fixed, Heals: true,

@@ -19,7 +19,6 @@ import (
 // podBlock is the address block of Terway's Pods. Flannel's addresses are outside of any VPC.
 const podBlock = "10.64.0.0/16"
 
-// pods are the Pods of a Service. The zero value has no Pods.
 type pods struct {
 	n      int
 	on     kind // kind of node; empty: the workers in turn
@@ -33,7 +32,6 @@ type pod struct {
 	idle           bool
 }
 
-// addPods adds Pods to a Service.
 func (tb *Testbed) addPods(ctx context.Context, service string, ps pods) error {
 	var more []pod
 	tb.mu.Lock()
@@ -102,7 +100,6 @@ func turnsReady(ctx context.Context, tb *Testbed, service string) error {
 	return tb.endpoints(ctx, service)
 }
 
-// given gives the Service's Pods network interfaces.
 func given(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	all := slices.Clone(tb.pods[service])
@@ -150,7 +147,6 @@ func (tb *Testbed) slice(service string, pods []pod) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// replicaSet creates the ReplicaSet of a Service's Pods.
 func (tb *Testbed) replicaSet(ctx context.Context, service string, n int) error {
 	app := map[string]string{"app": service}
 	set := &appsv1.ReplicaSet{
@@ -176,7 +172,6 @@ func (tb *Testbed) podSpec(node string) corev1.PodSpec {
 	}
 }
 
-// start creates a running Pod, which is not ready if idle.
 func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	set, err := tb.kube.AppsV1().ReplicaSets(tb.Namespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
@@ -195,7 +190,6 @@ func (tb *Testbed) start(ctx context.Context, service string, p pod) error {
 	return tb.runs(ctx, p)
 }
 
-// runs writes a Pod's status, as a kubelet does.
 func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	ready, state := corev1.ConditionTrue, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 	if p.idle {
@@ -218,7 +212,6 @@ func (tb *Testbed) runs(ctx context.Context, p pod) error {
 	return nil
 }
 
-// replace starts a copy of a deleted Pod on a worker, like ReplicaSet, scheduler and kubelet.
 func (tb *Testbed) replace(ctx context.Context, gone *corev1.Pod) error {
 	service := gone.Labels["app"]
 	tb.mu.Lock()

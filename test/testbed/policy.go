@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// policyName is the ConfigMap with the testbed's policy, in its namespace.
 const policyName = "lbremedy-policy"
 
 // ReadsPolicy is the right to read a testbed's policy, as the chart grants it to the engine.
@@ -33,8 +32,7 @@ func (tb *Testbed) Allow(ctx context.Context, text string) error {
 // PolicyFlag returns the value of the flag --policy for that ConfigMap.
 func (tb *Testbed) PolicyFlag() string { return "configmap:" + tb.Namespace + "/" + policyName }
 
-// Policy returns a reader of the policy that Allow put in force in the testbed of a namespace. c needs the right
-// ReadsPolicy.
+// Policy returns a reader of the policy that Allow put in force in the testbed of a namespace. c needs the right ReadsPolicy.
 func Policy(c *kube.Cluster, namespace string, parse policyfile.Parser) func(context.Context) (remedy.Policy, error) {
 	source := policyfile.FromConfigMap(c, namespace, policyName, parse)
 	return func(ctx context.Context) (remedy.Policy, error) {

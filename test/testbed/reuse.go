@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	reuse    = "reuse-of-ccm-lb"
 	bound    = "already-bound"
@@ -23,7 +22,6 @@ const (
 	saysInUse = "there are vips associating with this vServer group."
 )
 
-// takesOver makes the Service name its own load balancer or that of another Service.
 func takesOver(of func(service string) string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		id, err := tb.balancer(of(service))
@@ -36,19 +34,16 @@ func takesOver(of func(service string) string) operation {
 
 func itself(service string) string { return service }
 
-// neighbourly moves a CLB to the other VPC.
 func neighbourly(lb *sim.LoadBalancer) {
 	lb.AddressType, lb.VPC, lb.VSwitch = "intranet", otherVPC, otherVSW
 }
 
 func sixth(lb *sim.LoadBalancer) { lb.IPVersion = "ipv6" }
 
-// pointed makes a person's listener forward to the group of the Service.
 func pointed(lb *sim.LoadBalancer) {
 	lb.Listeners = append(lb.Listeners, sim.Listener{Port: 80, VGroup: lb.VGroups[0].ID, Status: "running"})
 }
 
-// pointedNetwork is pointed for an NLB.
 func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	return networkBalancer(func(st *sim.State, n *sim.NLB) {
 		for id, g := range st.ServerGroups {
@@ -59,7 +54,6 @@ func pointedNetwork(ctx context.Context, tb *Testbed, service string) error {
 	})(ctx, tb, service)
 }
 
-// ungrouped deletes the groups that the Service's NLB would use.
 func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	own := ownName(tb.watch.service(service))
 	tb.Cloud.Edit(func(st *sim.State) {
@@ -68,8 +62,7 @@ func ungrouped(_ context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's
-// listeners.
+// abandoned creates a CLB by hand with the listener and the empty group of a deleted Service. closed removes a CLB's listeners.
 func abandoned(ctx context.Context, tb *Testbed, service string) error {
 	trace := fmt.Sprintf("k8s/80/%s-of-old/%s/%s", service, tb.Namespace, tb.ID)
 	return lent(func(lb *sim.LoadBalancer) {

@@ -26,8 +26,8 @@ import (
 
 const operator = "operator"
 
-// Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its ServiceAccount
-// and the cloud as its caller, with only the generated rights and those to read the policy that Allow put in force.
+// Env returns the environment of a class, or of "up" for all classes in one program: the cluster as its ServiceAccount and the
+// cloud as its caller, with only the generated rights and those to read the policy that Allow put in force.
 func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse policyfile.Parser) (*engine.Env, error) {
 	if err := identity.Admit(ctx, tb.Cluster); err != nil {
 		return nil, err
@@ -49,8 +49,7 @@ func (tb *Testbed) Env(ctx context.Context, st *stream.Stream, who string, parse
 	return env, nil
 }
 
-// Person returns the environment of a person who undoes fixes of these remedies: all of their rights, and those that
-// undo needs.
+// Person returns the environment of a person who undoes fixes of these remedies: all of their rights, and those that undo needs.
 func (tb *Testbed) Person(ctx context.Context, st *stream.Stream, remedies []*remedy.Remedy, parse policyfile.Parser) (*engine.Env, error) {
 	rights, err := identity.Of("up")
 	if err != nil {
@@ -97,7 +96,6 @@ func (tb *Testbed) env(st *stream.Stream, config *rest.Config, rights identity.R
 	}, nil
 }
 
-// workers returns the cloud calls of Env's ServiceAccounts.
 func (tb *Testbed) workers() []sim.Call {
 	return slices.DeleteFunc(tb.Cloud.Calls(), func(c sim.Call) bool { return !strings.HasPrefix(c.Caller, identity.Name("")) })
 }

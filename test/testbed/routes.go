@@ -10,14 +10,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// allPods is the address block that a testbed with routes divides among its nodes.
 const allPods = "172.20.0.0/16"
 
 const saysRouteDenied = "You are not authorized to do this action. You should be authorized by RAM."
 
-// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases
-// before v2.11.2 create each route separately and report it for the node. They retry after five minutes, so the clock
-// is fast.
+// NoRoute is a new node without a route, because the controller's role has lost the right to create one. Releases before v2.11.2
+// create each route separately and report it for the node. They retry after five minutes, so the clock is fast.
 func NoRoute() Fixture {
 	return Fixture{
 		Name: "denied-route", Class: permission, Kind: event.KindNode, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -28,8 +26,8 @@ func NoRoute() Fixture {
 	}
 }
 
-// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and
-// later need: they create routes in one call, whose failure concerns all routes rather than a node.
+// NoRoutes is a cluster with a new node without a route, because the controller's role lacks a right that v2.11.2 and later need:
+// they create routes in one call, whose failure concerns all routes rather than a node.
 func NoRoutes() Fixture {
 	return Fixture{
 		Name: "denied-routes", Class: permission, Kind: event.KindCluster, Says: saysRouteDenied, Ends: event.Fixed, Heals: true,
@@ -40,7 +38,6 @@ func NoRoutes() Fixture {
 	}
 }
 
-// loses removes actions from the controller's role by an older document of its policy.
 func loses(actions ...string) operation {
 	return account(func(st *sim.State) {
 		p := st.Policies[rolePolicy]
@@ -53,12 +50,10 @@ func loses(actions ...string) operation {
 	})
 }
 
-// routesMade waits until all nodes have routes.
 func routesMade(ctx context.Context, tb *Testbed, _ string) error {
 	return tb.Until(ctx, func() bool { return tb.routed(event.Service{}) })
 }
 
-// nodeJoins adds the fixture's node to the cluster.
 func nodeJoins(ctx context.Context, tb *Testbed, name string) error {
 	_, err := tb.node(ctx, kind(name))
 	return err
@@ -75,7 +70,6 @@ func (tb *Testbed) About(f Fixture) event.Service {
 	return event.Service{Namespace: tb.Namespace, Name: f.Service}
 }
 
-// keyOf returns the key of a fixture's failures in the watch.
 func (tb *Testbed) keyOf(service string) string {
 	tb.mu.Lock()
 	kind := tb.kinds[service]
@@ -86,7 +80,6 @@ func (tb *Testbed) keyOf(service string) string {
 	return tb.About(Fixture{Service: service, Kind: kind}).String()
 }
 
-// routed reports whether the node has its route and condition, or whether all nodes have.
 func (tb *Testbed) routed(about event.Service) bool {
 	nodes := tb.watch.allNodes()
 	if about.Kind == event.KindNode {
@@ -101,7 +94,6 @@ func (tb *Testbed) routed(about event.Service) bool {
 	return !lacks
 }
 
-// leadsTo reports whether a route to a node's Pods exists, and its condition says so.
 func leadsTo(st *sim.State, n *corev1.Node) bool {
 	made := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse

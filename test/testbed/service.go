@@ -25,7 +25,6 @@ const (
 	udp = corev1.ProtocolUDP
 )
 
-// An operation changes a testbed for one of its Services.
 type operation func(ctx context.Context, tb *Testbed, service string) error
 
 func inOrder(all ...operation) operation {
@@ -39,7 +38,6 @@ func inOrder(all ...operation) operation {
 	}
 }
 
-// A draft is a Service before its creation, with its Pods.
 type draft struct {
 	svc  *corev1.Service
 	pods pods
@@ -47,7 +45,6 @@ type draft struct {
 
 type option func(*draft)
 
-// created creates a LoadBalancer Service with one port and one ready Pod.
 func created(options ...option) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		d := &draft{
@@ -75,7 +72,6 @@ func created(options ...option) operation {
 	}
 }
 
-// with sets annotations, from pairs of short names and values.
 func with(pairs ...string) option {
 	return func(d *draft) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -84,7 +80,6 @@ func with(pairs ...string) option {
 	}
 }
 
-// podBackends makes Pods the backends, whatever the network.
 func podBackends(d *draft) { d.svc.Annotations[backendType] = "eni" }
 
 // network requests an NLB, in a vSwitch with room unless the Service says otherwise.
@@ -95,18 +90,14 @@ func network(d *draft) {
 	}
 }
 
-// borrows names the load balancer created by lent or lentNetwork.
 func borrows(d *draft) { d.svc.Annotations[prefix+"id"] = lentID(d.svc.Name, d.svc) }
 
-// bare removes the zones of an NLB Service.
 func bare(d *draft) { delete(d.svc.Annotations, prefix+"zone-maps") }
 
 func datagrams(d *draft) { d.svc.Spec.Ports[0].Protocol = udp }
 
-// named refers to the Pods' port by name.
 func named(d *draft) { d.svc.Spec.Ports[0].TargetPort = intstr.FromString(portName) }
 
-// local sends traffic only to Pods on the receiving node.
 func local(d *draft) { d.svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
 
 func ports(n int) option {
@@ -137,7 +128,7 @@ func annotated(pairs ...string) operation {
 	}
 }
 
-// touched changes the Service without meaning, only to trigger a full sync.
+// touched changes the Service without meaning, to trigger a full sync.
 func touched(ctx context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	tb.touches++
@@ -158,7 +149,6 @@ func forgetful(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// ownName returns the controller's name for a Service's load balancer.
 func ownName(svc *corev1.Service) string {
 	return "a" + strings.ReplaceAll(string(svc.UID), "-", "")[:31]
 }
@@ -178,12 +168,10 @@ func (tb *Testbed) patch(ctx context.Context, service string, change any) error 
 	return nil
 }
 
-// retargeted changes the Pods' port of the Service.
 func retargeted(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8081}}}})
 }
 
-// numbered refers to the Pods' port by number.
 func numbered(ctx context.Context, tb *Testbed, service string) error {
 	return tb.patch(ctx, service, map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 80, "targetPort": 8080}}}})
 }
@@ -196,7 +184,6 @@ func deleted(ctx context.Context, tb *Testbed, service string) error {
 	return nil
 }
 
-// account changes the account's state outside the API.
 func account(change func(*sim.State)) operation {
 	return func(_ context.Context, tb *Testbed, _ string) error {
 		tb.Cloud.Edit(change)
@@ -209,7 +196,6 @@ func refused(action, code, text string) operation {
 	return failing(sim.Fault{Product: "slb", Action: action, Code: code, Message: text})
 }
 
-// failing adds a fault to the cloud until accepted.
 func failing(fault sim.Fault) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lift := tb.Cloud.Fault(fault)
@@ -220,7 +206,6 @@ func failing(fault sim.Fault) operation {
 	}
 }
 
-// accepted removes the fault of refused or failing.
 func accepted(_ context.Context, tb *Testbed, service string) error {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -292,7 +277,6 @@ func (tb *Testbed) balancer(service string) (string, error) {
 	return id, nil
 }
 
-// lentID returns the ID of a person's load balancer for a Service.
 func lentID(service string, svc *corev1.Service) string {
 	if svc.Spec.LoadBalancerClass != nil {
 		return "nlb-of-" + service
@@ -300,10 +284,8 @@ func lentID(service string, svc *corev1.Service) string {
 	return "lb-of-" + service
 }
 
-// lent creates a CLB by hand for the Service's owner.
 func lent(change ...func(*sim.LoadBalancer)) operation { return lentAs("", change...) }
 
-// lentAs is lent for another CLB.
 func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	return func(_ context.Context, tb *Testbed, service string) error {
 		lb := &sim.LoadBalancer{Name: service + " by hand" + suffix, Spec: "slb.s1.small", ChargeType: "PayBySpec"}
@@ -315,7 +297,6 @@ func lentAs(suffix string, change ...func(*sim.LoadBalancer)) operation {
 	}
 }
 
-// lentNetwork creates an NLB by hand.
 func lentNetwork(change ...func(*sim.NLB)) operation { return lentNetworkAs("", change...) }
 
 func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
@@ -329,14 +310,12 @@ func lentNetworkAs(suffix string, change ...func(*sim.NLB)) operation {
 	}
 }
 
-// rebound makes the Service name the other load balancer that was lent.
 func rebound(kind, suffix string) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		return tb.annotate(ctx, service, map[string]any{prefix + "id": kind + "-of-" + service + suffix})
 	}
 }
 
-// companion applies an operation to another Service, and waits until that is synced.
 func companion(do operation) operation {
 	return func(ctx context.Context, tb *Testbed, service string) error {
 		name := companionOf(service)
@@ -352,14 +331,12 @@ func companionOf(service string) string { return service + "-elsewhere" }
 
 const backendType = "service.beta.kubernetes.io/backend-type"
 
-// nodeBackends makes nodes the backends, whatever the network.
 func nodeBackends(d *draft) { d.svc.Annotations[backendType] = "ecs" }
 
 func byPods(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: "eni"})
 }
 
-// byNodes removes the annotation that selects the backends.
 func byNodes(ctx context.Context, tb *Testbed, service string) error {
 	return tb.annotate(ctx, service, map[string]any{backendType: nil})
 }

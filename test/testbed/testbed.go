@@ -1,14 +1,13 @@
-// Package testbed puts a real cluster and a simulated cloud into the states in which syncs of load balancers really
-// fail. Demonstration, end-to-end tests and benchmarks share it.
+// Package testbed puts a real cluster and a simulated cloud into the states in which syncs of load balancers really fail.
+// Demonstration, end-to-end tests and benchmarks share it.
 //
-// A [Testbed] is a cluster with nodes, an account with a dedicated ACK cluster, and the controller under the masters'
-// RAM role. A [Fixture] is a Service with one way to fail: its previous state (Prepare), the fault (Inject), and often
-// a person's repair (Repair). Only the controller writes Events. Failures come from states of the cloud, and from
-// injected faults only if no state causes them. No step waits for time to pass: it ends when the cluster shows its
-// effect.
+// A [Testbed] is a cluster with nodes, an account with a dedicated ACK cluster, and the controller under the masters' RAM role. A
+// [Fixture] is a Service with one way to fail: its previous state (Prepare), the fault (Inject), and often a person's repair
+// (Repair). Only the controller writes Events. Failures come from states of the cloud, and from injected faults only if no state
+// causes them. A step ends when the cluster shows its effect, not after a time.
 //
-// Fixtures that consist of a few operations are data in their class's testdata/fixtures.yaml; file.go has the
-// operations. The others are Go code here. Begin with [Start] and [All].
+// Fixtures that consist of a few operations are data in their class's testdata/fixtures.yaml; file.go has the operations. The
+// others are Go code here. Begin with [Start] and [All].
 package testbed
 
 import (
@@ -170,8 +169,7 @@ func (tb *Testbed) Version() string {
 	return tb.version
 }
 
-// Upgrade replaces the controller by another version, like an upgrade of the add-on. The new one has no memory of the
-// old one, and syncs every Service.
+// Upgrade replaces the controller by another version, like the add-on's upgrade. The new one remembers nothing and syncs every Service.
 func (tb *Testbed) Upgrade(ctx context.Context, version string) error {
 	tb.stopController()
 	defer tb.startController(ctx)
@@ -186,8 +184,7 @@ func (tb *Testbed) setVersion(ctx context.Context, version string) error {
 	return tb.daemonSet(ctx)
 }
 
-// Halt stops the controller until Resume, and waits for its running calls to the cloud. Syncs in progress are left
-// unfinished.
+// Halt stops the controller until Resume, and waits for its running calls to the cloud. Syncs in progress are left unfinished.
 func (tb *Testbed) Halt(ctx context.Context) error {
 	tb.stopController()
 	return tb.Cloud.Idle(ctx)
@@ -228,8 +225,7 @@ func (tb *Testbed) startController(ctx context.Context) {
 	tb.stop, tb.stall = func() { cancel(nil); <-ended }, cancel
 }
 
-// Guard ends a controller that has called no API and written no Event for this long. Waiting calls then fail with the
-// end of its log. Guard returns when ctx ends.
+// Guard ends a controller that has been idle this long, and fails waiting calls with the end of its log. It returns when ctx ends.
 func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
 	tick := time.NewTicker(quiet / 20)
 	defer tick.Stop()
@@ -251,7 +247,6 @@ func (tb *Testbed) Guard(ctx context.Context, quiet time.Duration) {
 	}
 }
 
-// signs counts the controller's calls and Events.
 func (tb *Testbed) signs() int {
 	calls := len(tb.Cloud.CallsOf(controllerName))
 	tb.watch.mu.Lock()
@@ -268,8 +263,7 @@ func (tb *Testbed) stopController() {
 	tb.stop = nil
 }
 
-// Prepare creates the state before a fixture's failure, such as a synced Service. Fixtures without preparation are
-// ready at once.
+// Prepare creates the state before a fixture's failure, such as a synced Service. Fixtures without preparation are ready at once.
 func (tb *Testbed) Prepare(ctx context.Context, fixtures ...Fixture) error {
 	return tb.each(fixtures, func(f Fixture) error {
 		if f.prepare == nil {
@@ -292,8 +286,8 @@ func (tb *Testbed) Prepare(ctx context.Context, fixtures ...Fixture) error {
 	})
 }
 
-// Inject causes the failures and waits until the controller has reported each with the fixture's text. It replaces the
-// controller if a fixture fails only with a restarted one.
+// Inject causes the failures and waits until the controller has reported each with the fixture's text. It replaces the controller
+// if a fixture fails only with a restarted one.
 func (tb *Testbed) Inject(ctx context.Context, fixtures ...Fixture) error {
 	tb.mu.Lock()
 	for _, f := range fixtures {
@@ -347,7 +341,7 @@ func (tb *Testbed) Fail(ctx context.Context, fixtures ...Fixture) error {
 func (tb *Testbed) Repair(ctx context.Context, fixtures ...Fixture) error {
 	fixtures = slices.DeleteFunc(slices.Clone(fixtures), func(f Fixture) bool { return f.repair == nil })
 	return tb.each(fixtures, func(f Fixture) error {
-		// The controller would notice by itself within five minutes. A Service being deleted may already be gone.
+		// The controller would otherwise notice within five minutes. A Service being deleted may already be gone.
 		repair := inOrder(f.repair, touched)
 		if f.Kind != "" {
 			repair = f.repair
@@ -380,8 +374,8 @@ func (tb *Testbed) each(fixtures []Fixture, do func(Fixture) error) error {
 	return errors.Join(errs...)
 }
 
-// Failed returns the time, on this process's clock, of the controller's first Event with the fixture's text about a
-// Service, and its message; the zero time if none was seen.
+// Failed returns the time, on this process's clock, of the controller's first Event with the fixture's text about a Service, and
+// its message; the zero time if none was seen.
 func (tb *Testbed) Failed(service string) (time.Time, string) {
 	f, _ := tb.failure(service)
 	return f.at, f.Message
@@ -400,10 +394,9 @@ func (tb *Testbed) failure(service string) (failure, bool) {
 	return tb.watch.failure(tb.keyOf(service), says)
 }
 
-// Healed reports whether a Service works: the cloud matches it, each port has a backend, and a sync has come after the
-// state of Prepare. A full sync changes the hash label; a sync of only backends, such as a retry after a Pod has
-// started, does not. A Service to be deleted is healed when it is gone, a node when it has its route, and the cluster
-// when all nodes have theirs.
+// Healed reports whether a Service works: the cloud matches it, each port has a backend, and a sync has come after the state of
+// Prepare. A full sync changes the hash label; a sync of only backends, such as a retry after a Pod has started, does not. A
+// Service to be deleted is healed when it is gone, a node when it has its route, and the cluster when all nodes have theirs.
 func (tb *Testbed) Healed(service string) bool {
 	svc := tb.watch.service(service)
 	tb.mu.Lock()
@@ -419,8 +412,8 @@ func (tb *Testbed) Healed(service string) bool {
 	return tb.Works(service) && (svc.Labels[hashLabel] != was || tb.syncedBackends(svc))
 }
 
-// syncedBackends reports whether the controller has synced a Service's backends since a failure: it reported success,
-// and also read each group of backends, since its report proves nothing.
+// syncedBackends reports whether the controller has synced a Service's backends since a failure: it reported success, and also
+// read each group of backends, since its report proves nothing.
 func (tb *Testbed) syncedBackends(svc *corev1.Service) bool {
 	since, ok := tb.watch.recovered(svc.Name)
 	if !ok {
@@ -456,8 +449,7 @@ func (tb *Testbed) Works(service string) bool {
 	return works
 }
 
-// balancersOf returns the load balancer, of either kind, with the address in a Service's status, unless the Service's
-// label names another one.
+// balancersOf returns the load balancer, of either kind, with the status's address, unless the Service's label names another one.
 func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NLB) {
 	said, ingress := svc.Labels[balancerLabel], svc.Status.LoadBalancer.Ingress
 	if len(ingress) == 0 {
@@ -477,7 +469,6 @@ func balancersOf(st *sim.State, svc *corev1.Service) (*sim.LoadBalancer, *sim.NL
 	return nil, nil
 }
 
-// filled returns the IDs of the Service's groups with a backend on its load balancer, of either kind.
 func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster string) []string {
 	var ids []string
 	if lb != nil {
@@ -496,7 +487,6 @@ func filled(st *sim.State, lb *sim.LoadBalancer, svc *corev1.Service, cluster st
 	return ids
 }
 
-// serves reports whether a load balancer of either kind forwards each port of a Service to a backend.
 func serves(st *sim.State, lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service, cluster string) bool {
 	if lb == nil && n == nil || len(filled(st, lb, svc, cluster)) < groupsOf(svc) {
 		return false
@@ -504,8 +494,7 @@ func serves(st *sim.State, lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service
 	return svc.Annotations[prefix+"id"] != "" || listens(lb, n, svc) // listeners of a person's load balancer belong to the person
 }
 
-// Listens reports whether each port of a Service has a running listener, which traffic needs. A deleted Service needs
-// none.
+// Listens reports whether each port of a Service has a running listener, which traffic needs. A deleted Service needs none.
 func (tb *Testbed) Listens(service string) bool {
 	svc := tb.watch.service(service)
 	if svc == nil {
@@ -516,7 +505,6 @@ func (tb *Testbed) Listens(service string) bool {
 	return does
 }
 
-// listens reports whether the load balancer, of either kind, has a running listener for each port.
 func listens(lb *sim.LoadBalancer, n *sim.NLB, svc *corev1.Service) bool {
 	return !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
 		runs := lb != nil && slices.ContainsFunc(lb.Listeners, func(l sim.Listener) bool { return l.Port == int(p.Port) && l.Status == "running" }) ||
@@ -534,8 +522,7 @@ func groupsOf(svc *corev1.Service) int {
 	return len(behind)
 }
 
-// Until waits until ok returns true. It calls ok after each change of a Service or Event of the testbed, and after
-// Wake. It fails when ctx or the controller ends.
+// Until waits until ok returns true, called after each change of a Service or Event, and Wake. It fails when ctx or the controller ends.
 func (tb *Testbed) Until(ctx context.Context, ok func() bool) error { return tb.watch.until(ctx, ok) }
 
 // Wake makes Until call ok again.

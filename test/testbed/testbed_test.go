@@ -21,11 +21,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// patience is far longer than a testbed takes, even on a busy machine.
 const patience = 5 * time.Minute
 
-// TestFixtures injects every failure, several in a testbed, and checks that the controller's Event is of the fixture's
-// class, that the Service fails, and that repairing the cause ends the failure.
+// TestFixtures: for every failure the controller's Event has the fixture's class, the Service fails, and the repair ends it.
 func TestFixtures(t *testing.T) {
 	c := cluster.Join(t)
 	bin, version := controller.Real()
@@ -101,8 +99,8 @@ func failAndRepair(t *testing.T, c *cluster.Cluster, classes *event.Classifier, 
 	t.Logf("%v", time.Since(began))
 }
 
-// TestRetry restores the tag and lets the controller's retry sync only backends: the Service is healed with an
-// unchanged hash label. A forged Event in the controller's name heals nothing.
+// TestRetry restores the tag and lets the controller's retry sync only backends: the Service is healed with an unchanged hash
+// label. A forged Event in the controller's name heals nothing.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -151,7 +149,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestEviction checks that a Pod evicted from a master is restarted on a worker, as by a ReplicaSet and a scheduler.
+// TestEviction: a Pod evicted from a master is restarted on a worker, as by a ReplicaSet and a scheduler.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -176,7 +174,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestOtherFailure checks that an error contains the controller's message if that differs from the fixture's.
+// TestOtherFailure: an error contains the controller's message if that differs from the fixture's.
 func TestOtherFailure(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t)
@@ -204,7 +202,6 @@ func TestOtherFailure(t *testing.T) {
 	}
 }
 
-// TestComplete compares the fixtures with the list of classes, and checks their fields.
 func TestComplete(t *testing.T) {
 	has, names := map[string]bool{}, map[string]bool{}
 	for _, f := range append(All(), Others()...) {
@@ -228,7 +225,6 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestFiles checks that invalid files of fixtures are rejected.
 func TestFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"class: busy\nfixtures:\n- {name: a, inject: [{create: {}}]}\n": "",

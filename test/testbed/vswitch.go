@@ -7,7 +7,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Classes of these fixtures.
 const (
 	full     = "vswitch-ip-exhausted"
 	notFound = "vswitch-not-found"
@@ -15,7 +14,6 @@ const (
 
 const saysFull = "The specified VSwitch has no available ip."
 
-// lateConfig is a testbed with Terway and a controller since v2.13.0.
 var lateConfig = Config{Version: "v2.14.0", Terway: true}
 
 // FullVSwitch is a Service that requests an address in a full vSwitch.
@@ -28,8 +26,7 @@ func FullVSwitch(vswitch string) Fixture {
 	}
 }
 
-// AnyVSwitch is a Service for which the controller chooses a full vSwitch. Since v2.13.0 the controller then tries
-// another one.
+// AnyVSwitch is a Service for which the controller chooses a full vSwitch. Since v2.13.0 the controller then tries another one.
 func AnyVSwitch() Fixture {
 	return Fixture{
 		Name: "vswitch-any", Class: full, Says: saysFull, Ends: event.Fixed, Heals: true,

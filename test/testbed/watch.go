@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// Labels of a Service after a successful sync.
 const (
 	hashLabel     = "service.beta.kubernetes.io/hash"
 	balancerLabel = "service.k8s.alibaba/loadbalancer-id"
@@ -40,26 +39,22 @@ type watch struct {
 	err      error                   // of the controller
 }
 
-// A failure is the first observation of an Event about a failed sync or missing backends.
 type failure struct {
 	event.Input
 	at time.Time
 }
 
-// A last is the result of a Service's last reported sync.
 type last struct {
 	succeeded bool      // it reported a success
 	failed    time.Time // not before the last failure, on this process's clock
 }
 
-// reasons are the reasons of these Events in all releases of the controller.
 var reasons = []string{
 	"SyncLoadBalancerFailed", "CleanLoadBalancerFailed", "DeleteLoadBalancerFailed", "CreatingLoadBalancerFailed", "DeletingLoadBalancerFailed",
 	"UnAvailableLoadBalancer", "NoBackend", "SkipSyncBackends", "Failed",
 	"FailedAddFinalizer", "FailedAddHash", "FailedUpdateReadinessGate", "FailedUpdateStatus", "FailedRemoveFinalizer", "FailedRemoveHash",
 }
 
-// newWatch returns a watch that has seen all existing objects.
 func newWatch(ctx context.Context, tb *Testbed) (*watch, error) {
 	w := &watch{services: map[string]*corev1.Service{}, nodes: map[string]*corev1.Node{}, failures: map[string][]failure{}, last: map[string]last{}}
 	w.seen.L, w.cluster = &w.mu, event.Thing(tb.ID, event.KindCluster, tb.ID)
@@ -164,7 +159,6 @@ func (w *watch) forget(o any) {
 	w.changed()
 }
 
-// changed wakes waiting callers. It needs the lock.
 func (w *watch) changed() {
 	w.changes++
 	w.seen.Broadcast()
@@ -176,7 +170,7 @@ func (w *watch) wake() {
 	w.changed()
 }
 
-// fail makes all waiting calls fail: the controller has ended by itself.
+// fail makes all waiting calls fail: the controller has ended unexpectedly.
 func (w *watch) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -209,7 +203,6 @@ func (w *watch) until(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// synced waits for the marks of a successful sync, and returns the Service.
 func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error) {
 	var svc *corev1.Service
 	err := w.until(ctx, func() bool {
@@ -222,13 +215,11 @@ func (w *watch) synced(ctx context.Context, name string) (*corev1.Service, error
 	return svc, nil
 }
 
-// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists
-// since v2.4.0.
+// marked reports whether a Service has the marks of a successful sync in all releases; the load balancer's ID exists since v2.4.0.
 func marked(svc *corev1.Service) bool {
 	return svc.Labels[hashLabel] != "" && len(svc.Status.LoadBalancer.Ingress) > 0
 }
 
-// service returns the last seen state of a Service, or nil.
 func (w *watch) service(name string) *corev1.Service {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -241,7 +232,7 @@ func (w *watch) allNodes() []*corev1.Node {
 	return slices.Collect(maps.Values(w.nodes))
 }
 
-// failure returns a Service's first failure with this text, or else its first one, and whether there is one.
+// failure returns a Service's first failure with this text, or else its first one, and whether one exists.
 func (w *watch) failure(name, text string) (failure, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +243,6 @@ func (w *watch) failure(name, text string) (failure, bool) {
 	return all[max(0, slices.IndexFunc(all, saying(text)))], true
 }
 
-// hasFailed reports whether a failure of the Service has this text.
 func (w *watch) hasFailed(name, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,8 +253,7 @@ func saying(text string) func(failure) bool {
 	return func(f failure) bool { return strings.Contains(f.Message, text) }
 }
 
-// recovered reports whether the controller's last Event about a Service reports success after a failure, and a time
-// between the two.
+// recovered returns a time between a failure and a later success that the controller's last Event about a Service reports.
 func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,7 +261,6 @@ func (w *watch) recovered(name string) (since time.Time, ok bool) {
 	return l.failed, l.succeeded && !l.failed.IsZero()
 }
 
-// said returns the controller's messages about a Service, for errors.
 func (w *watch) said(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,8 +41,8 @@ const (
 	poorVersion  = "v1" // older version of the policy, without lost
 )
 
-// needed are the actions that controllers up to v2.12.1, except v1.9.3, need for CLB, NLB, Flannel and Terway, and
-// those by which v2.13.0 reads vSwitches. The role of the cluster's masters allows them.
+// needed are the actions that controllers up to v2.12.1, except v1.9.3, need for CLB, NLB, Flannel and Terway, and those by which
+// v2.13.0 reads vSwitches. The role of the cluster's masters allows them.
 var needed = strings.Fields(`
 	slb:DescribeLoadBalancers slb:DescribeLoadBalancerAttribute slb:CreateLoadBalancer slb:DeleteLoadBalancer
 	slb:ModifyLoadBalancerInternetSpec slb:ModifyLoadBalancerInstanceSpec slb:ModifyLoadBalancerInstanceChargeType slb:SetLoadBalancerName
@@ -67,19 +67,16 @@ var needed = strings.Fields(`
 	vpc:CreateRouteEntry vpc:DeleteRouteEntry vpc:CreateRouteEntries vpc:DeleteRouteEntries
 `)
 
-// lost are the actions that the policy's older document lacks. Each affects one kind of fixture, and others keep
-// working.
+// lost are the actions that the policy's older document lacks. Each affects one kind of fixture, and others keep working.
 var lost = []string{"slb:CreateLoadBalancerUDPListener", "slb:TagResources", "nlb:UpdateLoadBalancerAddressTypeConfig"}
 
 // newInUse is an action that controllers need since v2.12.1.
 const newInUse = "nlb:ListAsynJobs"
 
-// without returns the needed actions except these.
 func without(actions ...string) []string {
 	return slices.DeleteFunc(slices.Clone(needed), func(a string) bool { return slices.Contains(actions, a) })
 }
 
-// world returns the account before any failure.
 func world(o Options) *sim.World {
 	w := &sim.World{
 		Region: region,
@@ -128,7 +125,6 @@ func world(o Options) *sim.World {
 	return w
 }
 
-// Names of the account's quotas.
 const (
 	quotaBalancers        = "slb_quota_instances_num"
 	quotaListeners        = "slb_quota_listeners_num"
@@ -144,7 +140,6 @@ func server(id string) sim.Instance {
 	return sim.Instance{ID: id, Name: id, VPC: vpc, VSwitch: RoomyVSwitchI, Zone: zoneI, Status: "Running"}
 }
 
-// document returns a policy document that allows the actions.
 func document(actions []string) string {
 	type statement struct {
 		Effect           string

@@ -1,7 +1,6 @@
 // Exporter watches a cluster for failed load-balancer syncs and stores each occurrence, classified, in the stream FAILED of NATS.
-//
-// It creates what it needs in NATS if its user may; otherwise "lbremedy up --setup" must have run before. It needs the rights of
-// exporter.Grants. Several exporters may run side by side.
+// It sets NATS up if its user may; otherwise run "lbremedy up --setup" first. It needs the permissions in exporter.Grants. Several
+// exporters may run side by side.
 //
 // Exit codes: 0 after SIGINT or SIGTERM, 1 if NATS or the cluster can't be reached or refuses, 2 if the flags or what they name are wrong.
 package main
@@ -29,7 +28,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// version is set by the build.
 var version = "dev"
 
 func main() {
@@ -39,8 +37,7 @@ func main() {
 	})
 }
 
-// frugal keeps the heap small under load, since every cluster runs an exporter. The queues hold at most some 20 MB. A memory limit of that
-// size would leave the collector no room: at a start with many stored failures it would take most of the time. GOMEMLIMIT overrides it.
+// frugal keeps every cluster's exporter small. A memory limit near the queues' 20 MB would keep the collector busy. GOMEMLIMIT overrides it.
 func frugal() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(48 << 20)
@@ -48,7 +45,7 @@ func frugal() {
 }
 
 type options struct {
-	stream.Config                // how to reach NATS
+	stream.Config
 	cluster, kubeconfig, context string
 	listen, level                string
 	replicas, burst              int
@@ -93,12 +90,10 @@ is read from LBREMEDY_NATS_TOKEN.`,
 	return cmd
 }
 
-// wrong returns an error about the flags, or about what they name.
 func wrong(format string, args ...any) error {
 	return command.Mistake{Err: fmt.Errorf(format, args...)}
 }
 
-// check returns what is wrong with the flags, or nil.
 func (o *options) check() error {
 	switch {
 	case o.cluster == "":

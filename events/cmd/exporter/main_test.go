@@ -32,7 +32,6 @@ func run(ctx context.Context, args []string, env func(string) string, out, errs 
 	return cmd.ExecuteContext(ctx)
 }
 
-// TestMistakes proves that the error for each mistake names it.
 func TestMistakes(t *testing.T) {
 	kubeconfig := shell.File(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: c, cluster: {server: `+
 		`"http://127.0.0.1:1"}}], contexts: [{name: a, context: {cluster: c}}]}`)
@@ -83,7 +82,6 @@ func TestHelpAndVersion(t *testing.T) {
 		if err := run(t.Context(), []string{flagged}, shell.Environment("LBREMEDY_NATS_TOKEN="+shell.Secret), &out, &out); err != nil {
 			t.Errorf("%s: %v", flagged, err)
 		}
-		// The exporter has the same flags for NATS as a function.
 		for _, name := range []string{"nats", "nats-creds", "nats-nkey", "nats-ca"} {
 			if flagged == "--help" && !strings.Contains(out.String(), "--"+name+" ") {
 				t.Errorf("%s does not name --%s", flagged, name)
@@ -95,7 +93,6 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// fails creates a Service and an Event about its failure, and returns the Service's UID.
 func fails(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) string {
 	t.Helper()
 	svc, err := c.Client().CoreV1().Services(ns).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -115,11 +112,10 @@ func fails(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) str
 	return string(svc.UID)
 }
 
-// TestProgram proves that the program, configured by environment variables alone, sets up NATS, exports, reports that it is ready,
-// and exits cleanly.
+// TestProgram proves that environment variables alone suffice to set up NATS, export, report readiness and exit cleanly.
 func TestProgram(t *testing.T) {
 	j := cluster.Join(t)
-	ns := j.Namespace(t) // waits while another test has the cluster for itself
+	ns := j.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := nats.Start(t, embedded.Options{Token: "t0ken"})
@@ -171,8 +167,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestOwnAccount proves that the program works for a user with a NATS account of its own: it reports wrong settings and a missing
-// setup, publishes, and keeps its progress and its page.
+// TestOwnAccount proves that a user with its own NATS account learns of wrong settings and a missing setup, publishes, and keeps progress and page.
 func TestOwnAccount(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

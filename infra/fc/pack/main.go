@@ -1,11 +1,10 @@
-// Pack builds the functions for Function Compute: for each class a zip with one program, named bootstrap, and the file SHA256SUMS
-// beside them.
+// Pack builds the functions for Function Compute: for each class a zip with the program bootstrap, and the file SHA256SUMS.
 //
-// The name serves both runtimes: a custom runtime starts the file bootstrap, and go1 starts the file named by the handler, which
-// infra/fc/go1.yaml sets to bootstrap. The program detects its runtime.
+// The name serves both runtimes: custom runtimes start the file bootstrap, and go1 the handler's, which infra/fc/go1.yaml sets to
+// bootstrap. The program detects its runtime.
 //
-// Builds are reproducible: the same source makes the same bytes, whoever builds it, when and where. Paths are trimmed, no version or commit
-// is stamped in, and the zip holds no times. A class whose code did not change keeps its digest, and need not be deployed again.
+// Builds are reproducible: paths are trimmed, no version or commit is stamped in, and the zip holds no times. A class whose code did not
+// change keeps its digest, and need not be deployed again.
 package main
 
 import (
@@ -55,8 +54,6 @@ func main() {
 	}
 }
 
-// run builds the classes named in only, writes their zips into out and prints their sizes. It removes the zips of classes that no
-// longer exist.
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	all, err := choose(names(functions.All), only)
 	if err != nil {
@@ -108,7 +105,7 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	return err
 }
 
-// write writes the zip of one class and returns the line to print and the line for SHA256SUMS.
+// write returns the line to print and the line for SHA256SUMS.
 func write(programs, out, class string) (line, sum string, err error) {
 	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
 	if err != nil {
@@ -138,7 +135,6 @@ func names(all []*remedy.Remedy) []string {
 	return out
 }
 
-// choose returns the names in only, in their order; all if only is empty.
 func choose(all []string, only string) ([]string, error) {
 	if only == "" {
 		return all, nil
@@ -154,8 +150,8 @@ func choose(all []string, only string) ([]string, error) {
 	return slices.Compact(chosen), nil
 }
 
-// build builds the programs into a folder, named after the folders of the classes. Both runtimes of Function Compute are Linux on amd64,
-// without a dependable C library. The linker drops the debugging data: with the flags of the Makefile no package is compiled a second time.
+// build names the programs after the class folders. Both runtimes are Linux on amd64, without a dependable C library. The linker drops
+// the debugging data: with the Makefile's flags no package is compiled twice.
 func build(ctx context.Context, dir, into string, all []string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-ldflags=-s -w -buildid=",
 		"-o", into + string(filepath.Separator)}, flags...)
@@ -176,7 +172,6 @@ func build(ctx context.Context, dir, into string, all []string, flags ...string)
 // oldest is the earliest time that a zip can represent.
 var oldest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pack returns a zip with the program as the executable file bootstrap.
 func pack(program []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -196,7 +191,6 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// others returns the lines of an existing SHA256SUMS for the classes not built this time.
 func others(dir string, all []string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +206,6 @@ func others(dir string, all []string) ([]string, error) {
 	return kept, nil
 }
 
-// removeOthers removes the zips of classes that no longer exist.
 func removeOthers(dir string, all []string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
 	if err != nil {

@@ -49,7 +49,6 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// sums builds one class and returns its line of SHA256SUMS. changed replaces files of the repository.
 func sums(t *testing.T, class string, changed map[string]string) string {
 	t.Helper()
 	shell.Sources(t)
@@ -87,7 +86,6 @@ func sums(t *testing.T, class string, changed map[string]string) string {
 	return fmt.Sprintf("%x", program)
 }
 
-// A class whose code did not change keeps its digest, whatever happens to others.
 func TestUnchanged(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "functions/busy/busy.go"))
 	if err != nil {
@@ -118,7 +116,6 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A class that is not built this time stays in the list.
 	const other = "00  arrearage.zip\n"
 	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte("11  busy.zip\n"+other), 0o600); err != nil {
 		t.Fatal(err)

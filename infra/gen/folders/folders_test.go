@@ -231,7 +231,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A class is started, generated for, loses its handwritten files, and leaves nothing behind.
 func TestLifeOfAClass(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
@@ -288,7 +287,6 @@ func TestLifeOfAClass(t *testing.T) {
 	}
 }
 
-// list returns the files below dir, sorted.
 func list(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string

@@ -9,8 +9,7 @@ import (
 	"text/template"
 )
 
-// Start returns the first handwritten files of a class. It is an error if its folder exists; "ab-c" and "a-bc" share one. It
-// writes nothing.
+// Start returns the first handwritten files of a class. An existing folder is an error; "ab-c" and "a-bc" share one. It writes nothing.
 func Start(root fs.FS, id string) (map[string][]byte, error) {
 	if err := ValidClass(id); err != nil {
 		return nil, err
@@ -41,7 +40,6 @@ func Start(root fs.FS, id string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// A class is the data for rendering the files of a new class.
 type class struct {
 	ID    string
 	Name  string // of its folder and package

@@ -1,10 +1,8 @@
-// Stage1 writes the files that follow only from the names of the class folders: functions/all.go, and in each class folder its
-// test and its program.
+// Stage1 writes the files that follow from the names of the class folders: functions/all.go, and each class's test and program. With -new
+// it first starts a class: a folder with a remedy that only asks, its page and one scenario.
 //
-// It imports no class and no package that classes use. It can therefore repair the list of classes even if a class is missing or
-// doesn't compile, and the second stage, which imports that list, compiles again.
-//
-// With -new it first starts a class: a folder with a remedy that only asks, its page and one scenario.
+// It imports no class, nor a package that classes use, so it repairs the list of classes even if one is missing or doesn't compile. The
+// second stage, which imports that list, then compiles again.
 package main
 
 import (
@@ -35,7 +33,6 @@ func main() {
 	}
 }
 
-// begin writes the folder of a new class and prints what it wrote.
 func begin(dir, class string, out io.Writer) error {
 	files, err := folders.Start(os.DirFS(dir), class)
 	if err != nil {
@@ -44,7 +41,6 @@ func begin(dir, class string, out io.Writer) error {
 	return folders.Write(dir, files, out)
 }
 
-// generate updates a tree and prints its changes.
 func generate(dir string, out io.Writer) error {
 	files, stale, err := folders.Generate(os.DirFS(dir))
 	if err != nil {

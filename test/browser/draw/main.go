@@ -1,7 +1,5 @@
-// Draw takes the pictures of the console and of chat cards for "make capture".
-//
-// With a folder it writes the console's pictures there; -every takes each page on a computer and a phone, in each
-// language. With an HTML page and a file it writes a picture of the page.
+// Draw takes the pictures of the console and of chat cards for "make capture". With a folder it writes the console's pictures there; -every
+// takes each page on a computer and a phone, in each language. With an HTML page and a file it writes a picture of the page.
 package main
 
 import (
@@ -18,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/browser"
 )
 
-// A picture is a page with a look. Without a height, it is the whole page.
 type picture struct {
 	name, path string
 	look       browser.Look
@@ -45,7 +42,6 @@ var pictures = []picture{
 	{name: "answer", path: "/questions", look: browser.Look{Width: wide, Height: 760}, before: answer},
 }
 
-// pages are the console's pages, a fixed case, one that asks, and plans to approve.
 var pages = []picture{
 	{name: "now", path: "/"}, {name: "questions", path: "/questions", before: opened}, {name: "cases", path: "/cases"},
 	{name: "case-fixed", path: "/cases?q=cart", before: ofCase}, {name: "case-asks", path: "/cases?q=dns", before: ofCase},
@@ -54,7 +50,6 @@ var pages = []picture{
 	{name: "policy", path: "/policy"}, {name: "classes", path: "/classes"}, {name: "class", path: "/classes/tag-missing"},
 }
 
-// every returns the pictures of all pages.
 func every() []picture {
 	var all []picture
 	for _, p := range pages {
@@ -137,7 +132,6 @@ func draw(ctx context.Context, folder string, pictures []picture) error {
 	return nil
 }
 
-// take returns a picture of a tab after some actions; without a height, of the whole page.
 func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chromedp.Void]) ([]byte, error) {
 	whole := look.Height == 0
 	look.Height = max(look.Height, 100)
@@ -159,7 +153,6 @@ func take(tab context.Context, look browser.Look, actions ...chromedp.Action[chr
 	return chromedp.Run(tab, chromedp.CaptureScreenshot())
 }
 
-// drawPage takes a picture of a whole page.
 func drawPage(ctx context.Context, page, file string) error {
 	page, err := filepath.Abs(page)
 	if err != nil {

@@ -1,10 +1,7 @@
-// Cards draws the tickets in a group chat as HTML pages, of which "make capture" takes pictures.
-//
-// DingTalk's and Feishu's cards are rendered only in their apps. lbremedy's own code therefore sends a night's
-// transcript to a server in this program, which draws what arrives: Feishu's cards by its published schema, DingTalk's
-// like a template with the variables on shared/chat's page. The apps may look different.
-//
-// Its argument is the folder for card-feishu.html, card-feishu-zh.html and card-dingtalk.html.
+// Cards draws the tickets in a group chat as HTML pages, for the pictures of "make capture". DingTalk's and Feishu's cards are
+// rendered only in their apps, so lbremedy's own code sends a night's transcript to a server in this program, which draws what
+// arrives: Feishu's cards by its published schema, DingTalk's like a template with the variables on shared/chat's page. The apps
+// may look different. Its argument is the folder for card-feishu.html, card-feishu-zh.html and card-dingtalk.html.
 package main
 
 import (
@@ -65,7 +62,6 @@ func main() {
 	}
 }
 
-// draw draws the first card of a night, and the last of the closed ones.
 func draw(name string, app func(chat.Config) chat.App, folder string) error {
 	night, err := os.ReadFile("shared/ticket/testdata/night-" + name + ".txt")
 	if err != nil {
@@ -93,7 +89,6 @@ func draw(name string, app func(chat.Config) chat.App, folder string) error {
 
 var heading = regexp.MustCompile(`(?m)^(?:--- message .* ---|=== .* ===|\(.*\))$`)
 
-// told returns the cards of a transcript, as sent and changed.
 func told(night string) []chat.Card {
 	var all []chat.Card
 	at := heading.FindAllStringIndex(night, -1)
@@ -126,7 +121,6 @@ func told(night string) []chat.Card {
 	return all
 }
 
-// sent returns a card as it is sent.
 func sent(app func(chat.Config) chat.App, c chat.Card) (got card, err error) {
 	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -157,7 +151,6 @@ func sent(app func(chat.Config) chat.App, c chat.Card) (got card, err error) {
 
 var item = regexp.MustCompile(`(?m)^(?:-|(\d+)\.) (.*)$`)
 
-// markdown converts the used parts of Markdown: paragraphs and lists.
 func markdown(text string) template.HTML {
 	var b strings.Builder
 	for _, block := range strings.Split(text, "\n\n") {

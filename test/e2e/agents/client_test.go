@@ -19,8 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transcript anew")
 
-// install returns a folder with the client of another make and its dependencies, which npm fetches once and compares with the sums in
-// package-lock.json.
+// install returns a folder with another vendor's client and its dependencies, which npm fetches once and verifies by package-lock.json.
 var install = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -52,7 +51,6 @@ var install = sync.OnceValues(func() (string, error) {
 	return dir, cmd.Run()
 })
 
-// changing are the parts of a transcript that differ from run to run.
 var changing = []struct {
 	of   *regexp.Regexp
 	name string
@@ -65,8 +63,8 @@ var changing = []struct {
 	{regexp.MustCompile(`--digest [0-9a-f]{32}`), `--digest DIGEST`},
 }
 
-// TestClient has the client of another make use all tools, on standard input and output and over HTTP behind the console's login. It sees the
-// same in both ways; testdata/night.txt holds it.
+// TestClient lets another vendor's client use all tools, on standard input and output and over HTTP behind the console's login,
+// with the same results; testdata/night.txt has them.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"node", "npm"} {

@@ -35,8 +35,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// listed are the fixtures whose load balancer somebody has changed. Their record says what else the sync will change,
-// and whether that interrupts traffic.
+// listed are the fixtures whose load balancer somebody has changed. Their record says what else the sync will change, and whether
+// that interrupts traffic.
 var listed = map[string]struct {
 	what string
 	down bool
@@ -49,26 +49,21 @@ var listed = map[string]struct {
 // noWayBack are the fixtures whose plan says that its fix cannot be undone: the previous state no longer exists.
 var noWayBack = []string{"balancer-gone", "deletion-protected", "deletion-protected-nlb"}
 
-// inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then made is in
-// the way.
+// inTheWay are the fixtures whose fix cannot be undone after the sync: an object that the controller then made is in the way.
 var inTheWay = []string{"listener-left"}
 
-// ruledOut are the fixtures whose fix cannot be undone after the sync: the load balancer that the controller then made
-// cannot have the previous settings.
+// ruledOut are the fixtures whose fix cannot be undone after the sync: the new load balancer cannot have the previous settings.
 var ruledOut = []string{"zone-sold-out"}
 
-// TestClasses injects the failures of every class on a real API server, with the exporter and one worker for each
-// class, which has only its generated rights. The controller's own Event starts each case. Each of the four phases
-// compares the whole state of cluster and cloud:
+// TestClasses injects the failures of every class on a real API server, with the exporter and one worker for each class, which
+// has only its generated rights. The controller's own Event starts each case. Each of the four phases compares the whole state of
+// cluster and cloud:
 //
-//   - The worker acts while no controller runs. Only what the journalled steps name
-//     changes. A class that asks has asked one question.
-//   - The controller syncs. Fixed Services work. Other changes in the cloud are those that
-//     the journal's record predicted.
-//   - The clock is advanced. A class that waits asks in the end, in one ticket, and
-//     nothing changes.
-//   - The fixes are undone. The state is as before, except for what the controller made
-//     in between.
+//   - The worker acts while no controller runs. Only what the journalled steps name changes. A class that asks has asked one
+//     question.
+//   - The controller syncs. Fixed Services work. Other changes in the cloud are those that the journal's record predicted.
+//   - The clock is advanced. A class that waits asks in the end, in one ticket, and nothing changes.
+//   - The fixes are undone. The state is as before, except for what the controller made in between.
 func TestClasses(t *testing.T) {
 	rules := demonstration(t)
 	var fixtures []testbed.Fixture
@@ -84,8 +79,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// allowed are fixtures whose plans have a higher risk than the policy of the demonstration allows, with their results
-// under a policy that allows it.
+// allowed are fixtures whose plans exceed the risk in the demonstration's policy, with their results under a policy that allows it.
 var allowed = map[string]event.Result{
 	"cert-expired": event.Fixed, "balancer-two": event.Fixed, "balancer-two-nlb": event.Fixed, "eni-lent": event.Synced, "listener-left": event.Fixed,
 	"deletion-protected": event.Fixed, "deletion-protected-nlb": event.Fixed, "nodes-cordoned": event.Fixed,
@@ -122,7 +116,6 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// demonstration returns the policy of the demonstration.
 func demonstration(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../demo/policy.yaml")
@@ -132,7 +125,6 @@ func demonstration(t *testing.T) []byte {
 	return text
 }
 
-// runClasses injects the fixtures' failures on one testbed. ahead is how far the engine's clock is advanced.
 func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead time.Duration) {
 	c := cluster.Alone(t) // may wait for other tests
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -245,7 +237,6 @@ func runClasses(t *testing.T, fixtures []testbed.Fixture, rules []byte, ahead ti
 	}
 }
 
-// same reports differences, at most a few of them, as a failure of the test.
 func same(t *testing.T, what string, diff []string) {
 	t.Helper()
 	const shown = 40
@@ -254,7 +245,6 @@ func same(t *testing.T, what string, diff []string) {
 	}
 }
 
-// A rig is lbremedy on a testbed, with what its journal has recorded so far.
 type rig struct {
 	testbed *testbed.Testbed
 	stream  *stream.Stream
@@ -268,7 +258,6 @@ type rig struct {
 	opened  map[string]int          // notifications that it was opened, by ticket
 }
 
-// newRig sets up lbremedy on the testbed and starts nothing.
 func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte) *rig {
 	t.Helper()
 	st := nats.Connect(t, stream.Config{URL: nats.Start(t, embedded.Options{}).URL(), Grace: time.Second})
@@ -307,10 +296,8 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte
 	return r
 }
 
-// now returns the time of the engine's clock.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
 
-// start starts the exporter and a worker for each class; end stops them.
 func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	t.Helper()
 	x, err := r.testbed.Exporter(ctx, r.stream)
@@ -335,7 +322,6 @@ func (r *rig) start(t *testing.T, ctx context.Context) (end func()) {
 	return end
 }
 
-// see stores a record of the journal.
 func (r *rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -357,7 +343,6 @@ func (r *rig) see(m stream.Message) error {
 	return nil
 }
 
-// told stores a notification of the tickets' webhook.
 func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	var e struct {
 		Type string
@@ -375,8 +360,6 @@ func (r *rig) told(w http.ResponseWriter, req *http.Request) {
 	r.testbed.Wake()
 }
 
-// tickets waits until each fixture that asks is in one open ticket, which was opened once, and no other fixture is in
-// one.
 func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, asks func(testbed.Fixture) bool) {
 	t.Helper()
 	in := func(f testbed.Fixture) (open []string) {
@@ -429,31 +412,26 @@ func (r *rig) tickets(t *testing.T, ctx context.Context, fixtures []testbed.Fixt
 
 func key(f testbed.Fixture) string { return f.Service + " " + f.Class }
 
-// ended returns how the last run on the fixture's failure ended.
 func (r *rig) ended(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.settled[key(f)]
 }
 
-// written returns the last record of the fixture's failure that has applied steps.
 func (r *rig) written(f testbed.Fixture) event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.steps[key(f)]
 }
 
-// asked returns the findings of the questions about the fixture's failure, without their numbers.
 func (r *rig) asked(f testbed.Fixture) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.asks[key(f)])
 }
 
-// figures are the parts of a finding that may differ between looks.
 var figures = regexp.MustCompile(`\d+`)
 
-// until waits until ok holds for all fixtures, and names those for which it does not.
 func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixture, ok func(testbed.Fixture) bool) {
 	t.Helper()
 	err := r.testbed.Until(ctx, func() bool {
@@ -471,8 +449,7 @@ func (r *rig) until(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	t.Fatal(err)
 }
 
-// cloudWrites compares the worker's writes to the cloud with the journal: a write that was reverted shows in no state
-// diff.
+// cloudWrites compares the worker's writes to the cloud with the journal: a write that was reverted shows in no state diff.
 func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	t.Helper()
 	steps := 0
@@ -489,7 +466,6 @@ func (r *rig) cloudWrites(t *testing.T, fixtures []testbed.Fixture) {
 	}
 }
 
-// later advances the clock for fixtures that wait, and checks that each asks once.
 func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixture) {
 	t.Helper()
 	for _, f := range fixtures {
@@ -519,8 +495,7 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 		if rec.Result != event.Asked || len(rec.Ask) == 0 {
 			t.Errorf("%s (%s) has waited long and is %s: %s", f.Name, f.Class, rec.Result, rec.Finding)
 		}
-		// The same event gets the same answer. If the test took so long that the class asked before the clock was
-		// advanced, the question is still the same.
+		// The same event gets the same answer, also if the class asked before the clock was advanced because the test was slow.
 		again := r.hosts[f.Class].Handle(ctx, e).Record
 		if again.Result != event.Asked || !again.At.Equal(rec.At) && !again.Repeats && again.Ask.String() != rec.Ask.String() {
 			t.Errorf("%s (%s) has asked %q, and then ended as %s at %v: %s", f.Name, f.Class, rec.Ask, again.Result, again.At, again.Ask)
@@ -528,10 +503,9 @@ func (r *rig) later(t *testing.T, ctx context.Context, fixtures []testbed.Fixtur
 	}
 }
 
-// lasts is longer than the quarter of an hour after which a failure that was to pass by itself becomes a question.
+// lasts is longer than the quarter of an hour after which a failure that was to pass becomes a question.
 const lasts = 16 * time.Minute
 
-// undo undoes a fixture's fix, and returns steps that cannot be undone.
 func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f testbed.Fixture) []statediff.Allowance {
 	t.Helper()
 	i := slices.IndexFunc(functions.All, func(c *remedy.Remedy) bool { return c.Class == f.Class })
@@ -566,7 +540,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 	return nil
 }
 
-// person returns the environment of a person who undoes fixes: those writes are not among the rights of the classes.
+// person returns the environment of a person who undoes fixes: the classes have no right to those writes.
 func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
 	env, err := tb.Person(ctx, r.stream, functions.All, new(cli.Program).ParsePolicy)

@@ -1,5 +1,5 @@
-// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter,
-// "lbremedy up" and two function programs. Exporters and engines use the NATS users that infra/keys makes.
+// Package clusters runs two clusters that share one NATS. Each has an API server, a simulated cloud, an exporter, "lbremedy up"
+// and two function programs. Exporters and engines use the NATS users that infra/keys makes.
 package clusters
 
 import (
@@ -37,15 +37,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is the folder of the built programs.
 var built string
 
 func TestMain(m *testing.M) {
 	shell.Tests(m, &built)
 }
 
-// The two clusters. The ID of one is a prefix of the other's, and they share a namespace and the names of Services and
-// vSwitches.
+// The ID of one cluster is a prefix of the other's, and they share a namespace and the names of Services and vSwitches.
 const (
 	one = "c1"
 	two = "c1-b_2"
@@ -54,10 +52,8 @@ const (
 	lost = "tag-missing"
 )
 
-// limit is the time that the test may take.
 const limit = 12 * time.Minute
 
-// A rig is the shared NATS and the operator's view of it.
 type rig struct {
 	*testing.T
 	ctx      context.Context
@@ -70,14 +66,12 @@ type rig struct {
 	records []event.Record
 }
 
-// A place is one cluster and everything that belongs to it.
 type place struct {
 	testbed  *testbed.Testbed
 	receiver *receiver
 	key      hand.Key // of its engine
 }
 
-// A receiver gets the notifications for one cluster.
 type receiver struct {
 	url  string
 	wake func() // called after each notification
@@ -97,7 +91,6 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.wake()
 }
 
-// told returns the clusters of the notifications that arrived.
 func (d *receiver) told() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +104,6 @@ func (r *rig) must(err error) {
 	}
 }
 
-// newRig makes the keys, starts NATS with the accounts of these keys, and sets it up as an operator does.
 func newRig(t *testing.T) *rig {
 	first := cluster.Alone(t) // waits for other tests
 	second := first.Another(t)
@@ -151,7 +143,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// serve starts NATS with the accounts of the keys.
 func (r *rig) serve() {
 	r.Helper()
 	file := filepath.Join(r.keys, "nats.conf")
@@ -173,22 +164,18 @@ func (r *rig) serve() {
 	r.url = s.ClientURL()
 }
 
-// seed returns the file with the key of a user.
 func (r *rig) seed(user string) string { return filepath.Join(r.keys, user+".seed") }
 
-// as connects as a user.
 func (r *rig) as(user string) *stream.Stream {
 	r.Helper()
 	return nats.Connect(r, stream.Config{URL: r.url, NKey: r.seed(user), Grace: time.Second})
 }
 
-// environ returns the environment of a cluster's program that connects as a NATS user.
 func (r *rig) environ(cluster, user string) []string {
 	return append(r.places[cluster].testbed.Environ(r.url, ""),
 		"LBREMEDY_NATS_NKEY="+r.seed(user), "HOME="+r.TempDir(), "PATH="+os.Getenv("PATH"))
 }
 
-// says runs the operator's program for a cluster, and checks that its output contains want.
 func (r *rig) says(cluster, want string, args ...string) {
 	r.Helper()
 	cmd := exec.CommandContext(r.ctx, filepath.Join(built, "lbremedy"), args...)
@@ -198,7 +185,6 @@ func (r *rig) says(cluster, want string, args ...string) {
 	}
 }
 
-// policy puts a policy in force in a cluster.
 func (r *rig) policy(cluster, rules string) {
 	r.Helper()
 	key := shell.File(r, "key", "c2l4dGVlbiBieXRlcyBvciBtb3Jl")
@@ -206,7 +192,6 @@ func (r *rig) policy(cluster, rules string) {
 	r.must(r.places[cluster].testbed.Allow(r.ctx, rules+tell))
 }
 
-// start starts a program, which has to run until the test or the returned function ends it.
 func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	r.Helper()
 	var said shell.Log
@@ -225,7 +210,6 @@ func (r *rig) start(env []string, name string, args ...string) (end func()) {
 	return end
 }
 
-// see stores a record of the journal.
 func (r *rig) see(m stream.Message) error {
 	rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 	if err != nil {
@@ -240,7 +224,6 @@ func (r *rig) see(m stream.Message) error {
 	return nil
 }
 
-// of returns the records of a cluster's Service, oldest first; of all Services if service is empty.
 func (r *rig) of(cluster, service string) []event.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +232,6 @@ func (r *rig) of(cluster, service string) []event.Record {
 	})
 }
 
-// ends waits for a record of a cluster's Service that is as wanted, and returns it.
 func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool) event.Record {
 	r.Helper()
 	var found event.Record
@@ -270,7 +252,6 @@ func (r *rig) ends(cluster, service, what string, wanted func(event.Record) bool
 	return found
 }
 
-// fixed waits until a cluster's Service is fixed and works.
 func (r *rig) fixed(cluster, service string) event.Record {
 	r.Helper()
 	rec := r.ends(cluster, service, "fixed", func(rec event.Record) bool { return rec.Result == event.Fixed })
@@ -278,7 +259,6 @@ func (r *rig) fixed(cluster, service string) event.Record {
 	return rec
 }
 
-// fail makes a Service of a cluster fail.
 func (r *rig) fail(cluster, class, service string) {
 	r.Helper()
 	f := testbed.LostTag().As(service)
@@ -291,11 +271,9 @@ func (r *rig) fail(cluster, class, service string) {
 	r.must(r.places[cluster].testbed.Fail(r.ctx, f))
 }
 
-// programs are the functions of both clusters, by class.
 var programs = map[string]string{full: "vswitchipexhausted", lost: "tagmissing"}
 
-// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for
-// them.
+// functions starts the functions of a cluster, which accept calls signed with its key, and returns a routes file for them.
 func (r *rig) functions(cluster string) (routes string) {
 	r.Helper()
 	text := "routes:\n"
@@ -310,7 +288,6 @@ func (r *rig) functions(cluster string) (routes string) {
 	return shell.File(r, "routes.yaml", text)
 }
 
-// engine starts the engine of a cluster.
 func (r *rig) engine(cluster, routes string) (end func()) {
 	r.Helper()
 	key := filepath.Join(r.TempDir(), "engine.pem")
@@ -319,8 +296,7 @@ func (r *rig) engine(cluster, routes string) (end func()) {
 		"--policy", r.places[cluster].testbed.PolicyFlag(), "--routes", routes, "--engine-key", key)
 }
 
-// TestClusters checks that two clusters on one NATS are independent: each is repaired by its own engine and functions,
-// and a limit of one does not affect the other.
+// TestClusters: each cluster is repaired by its own engine and functions, and a limit of one does not affect the other.
 func TestClusters(t *testing.T) {
 	r := newRig(t)
 	const narrow = "mode: fix\nramDelay: 1s\nbudgets: {class: 1, least: 100}\n"
@@ -337,7 +313,6 @@ func TestClusters(t *testing.T) {
 	// The routes of the second cluster lead to the functions of the first, which reject its calls.
 	wrong := r.engine(two, first)
 
-	// Different failures of Services with the same name.
 	r.fail(two, lost, "web")
 	r.fail(one, full, "web")
 	if rec := r.fixed(one, "web"); rec.Class != full {
@@ -440,7 +415,6 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// held returns whether a record is held for this reason.
 func held(by event.Hold) func(event.Record) bool {
 	return func(rec event.Record) bool { return rec.Held == by }
 }

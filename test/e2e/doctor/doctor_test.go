@@ -1,15 +1,12 @@
-// Package doctor tests the whole doctor in one world: a real API server with the checks' rights, the simulated cloud
-// over HTTP with their actions, a controller that syncs, and a real JetStream. The world begins healthy, and nothing is
-// found. Then people's actions in the cluster and the console give each check something to find, and the doctor finds
-// exactly the table in sick_test.go. Scheduled runs, the operator's program and its fixes follow. The doctor's clock is
-// 20 minutes ahead, so the checks' waiting times have passed while the controller's Events still exist.
+// Package doctor tests the whole doctor in one world: a real API server with the checks' rights, the simulated cloud over HTTP
+// with their actions, a controller that syncs, and a real JetStream. The world begins healthy, and nothing is found. Then
+// people's actions in the cluster and the console give each check something to find, and the doctor finds exactly the table in
+// sick_test.go. Scheduled runs, the operator's program and its fixes follow. The doctor's clock is 20 minutes ahead, so the
+// checks' waiting times have passed while the controller's Events still exist.
 //
-// With CCM_BIN, that controller syncs in place of the simulated one, and the table is the same, including the names of
-// load balancers, groups and listeners, but for:
-//
-//   - its release (CCM_VERSION): the healthy RAM policy allows all known calls of that release, and the
-//     table says that the poorer policy lacks actions, but not which;
-//   - the rate of its Events: below six syncs an hour for changes of endpoints, draining finds nothing.
+// With CCM_BIN, that controller syncs in place of the simulated one, and the table is the same, including the names of load
+// balancers, groups and listeners, but for its release (CCM_VERSION), where the table does not say which actions the poorer
+// policy lacks, and the rate of its Events: below six syncs an hour for changes of endpoints, draining finds nothing.
 package doctor
 
 import (
@@ -38,7 +35,6 @@ func (r *rig) buried() {
 	}
 }
 
-// TestDoctor runs the doctor in a world that is healthy, gets sick, and is repaired.
 func TestDoctor(t *testing.T) {
 	go program() // takes as long as the world
 	r := newRig(t)
@@ -118,7 +114,6 @@ func TestStandIn(t *testing.T) {
 	r.looks("a sick world", table(ills))
 }
 
-// table returns the expected findings of a sick world, sorted.
 func table(ills []illness) []string {
 	var all []string
 	for _, ill := range ills {
@@ -128,7 +123,6 @@ func table(ills []illness) []string {
 	return all
 }
 
-// looks checks the world, and compares the findings of at least warning severity with want.
 func (r *rig) looks(what string, want []string) {
 	r.Helper()
 	result := r.run(r.env)

@@ -20,14 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/test/statediff"
 )
 
-// Policy files for fixes.
 const (
 	fixes  = policyText + "\nmode: fix\nrisk: high\nbudgets: {class: 100, share: 100%, least: 100}\nclasses: {doctor-lb-gone: {risk: high, oneWay: true}}\n"
 	frozen = fixes + "freezes: [{name: always, days: [mon, tue, wed, thu, fri, sat, sun], from: \"00:00\", until: \"24:00\"}]\n"
 	looks  = policyText + "\nmode: observe\n"
 )
 
-// A fix is a finding that the program repairs.
 type fix struct {
 	check, service string
 	again          func(*rig)                            // breaks it again; nil: it is still broken
@@ -72,9 +70,9 @@ func (r *rig) fixable() []fix {
 	}
 }
 
-// fixed repairs a finding of each check that has a fix, while the controller runs, through plan, policy, journal and
-// engine. It compares the whole state of cluster and cloud: only the journalled steps and the controller's sync change
-// it, and undo reverts the steps. Fixes that the policy forbids are not made.
+// fixed repairs a finding of each check that has a fix, while the controller runs, through plan, policy, journal and engine. Only
+// the journalled steps and the controller's sync change the state of cluster and cloud, and undo reverts the steps. Fixes that
+// the policy forbids are not made.
 func (r *rig) fixed() {
 	r.Helper()
 	all := r.fixable()
@@ -111,8 +109,8 @@ func (r *rig) fixed() {
 	}
 }
 
-// rested waits until the controller has been idle for a while. A starting controller syncs every Service, and a real
-// one many of them twice, for the Service and for a node. Until then, a sync may still repair things.
+// rested waits until the controller has been idle for a while. A starting controller syncs every Service, and a real one many of
+// them twice, for the Service and for a node. Until then, a sync may still repair things.
 func (r *rig) rested() {
 	r.Helper()
 	const rest = 2 * time.Second
@@ -133,7 +131,6 @@ func (r *rig) rested() {
 	}
 }
 
-// stopped checks that the program repairs nothing without the flag or the permission.
 func (r *rig) stopped(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
@@ -146,7 +143,6 @@ func (r *rig) stopped(f fix, files map[string]string) {
 	}
 }
 
-// class returns the class of the check's findings in the journal.
 func (f fix) class() *remedy.Remedy {
 	return checks.Remedies()[slices.IndexFunc(checks.Checks(), func(c *doctor.Check) bool { return c.ID == f.check })]
 }
@@ -155,7 +151,6 @@ func (f fix) args(policy string, more ...string) []string {
 	return append([]string{"doctor", "--fix", f.check, namespace + "/" + f.service, "-o", "json", "--policy", policy, "--wait", "0s"}, more...)
 }
 
-// fix repairs one finding with the program and undoes that.
 func (r *rig) fix(f fix, files map[string]string) {
 	r.Helper()
 	d := r.person("lbremedy-person-"+f.check, rightsOf(f.class()))
@@ -199,7 +194,6 @@ func (r *rig) fix(f fix, files map[string]string) {
 	}
 }
 
-// rightsOf returns the rights of a person who fixes the findings of a check and undoes that.
 func rightsOf(r *remedy.Remedy) []grant.Grant {
 	all := [][]grant.Grant{r.Grants(), approval.Grants}
 	for _, s := range r.Steps {

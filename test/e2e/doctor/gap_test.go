@@ -9,9 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// gaps removes each permission of the checks, one by one in the cluster and by product in the cloud, and then makes
-// half of the calls to a product fail. Each finding is either the same as with all permissions, or unknown with a
-// reason.
+// gaps removes each permission of the checks, one by one in the cluster and by product in the cloud, and then makes half of the
+// calls to a product fail. Each finding is either the same as with all permissions, or unknown with a reason.
 func (r *rig) gaps() {
 	r.Helper()
 	whole := lines(r.run(r.env), doctor.Info)
@@ -36,7 +35,6 @@ func (r *rig) gaps() {
 	r.lacks("with all of it again", whole, r.run(r.env), false)
 }
 
-// place returns the key by which permissions are removed together.
 func place(g grant.Grant) string {
 	if g.RAM() {
 		return g.Product()
@@ -44,7 +42,6 @@ func place(g grant.Grant) string {
 	return strings.TrimPrefix(g.Group+"/"+g.Resource, "/")
 }
 
-// lacks compares a run that could not read everything with one that could.
 func (r *rig) lacks(what string, whole []string, result doctor.Result, unknown bool) {
 	r.Helper()
 	blind := map[string]bool{}

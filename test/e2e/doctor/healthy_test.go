@@ -11,10 +11,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// everywhere is one Pod on each worker.
 var everywhere = []int{1, 2, 3}
 
-// healthy are Services without a fault.
 var healthy = []struct {
 	name    string
 	pods    []int // workers with a ready Pod of it
@@ -43,7 +41,6 @@ var healthy = []struct {
 	{"others", everywhere, []change{with("service.beta.kubernetes.io/class", "another", "id", "lb-nowhere")}}, // another controller's
 }
 
-// manyPorts adds TCP and UDP ports.
 func manyPorts(svc *corev1.Service) {
 	p := svc.Spec.Ports[0]
 	p.Name, p.Port, p.Protocol = "udp", 53, corev1.ProtocolUDP
@@ -52,7 +49,6 @@ func manyPorts(svc *corev1.Service) {
 	svc.Spec.Ports = append(svc.Spec.Ports, p, more)
 }
 
-// build makes the healthy world and waits until the controller has synced it.
 func (r *rig) build() {
 	r.Helper()
 	r.policy(policyText)

@@ -19,14 +19,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// roundVariable makes the test binary perform one scheduled run.
 const roundVariable = "LBREMEDY_E2E_ROUND"
 
-// rulesVariable names the policy file of that run.
 const rulesVariable = "LBREMEDY_E2E_RULES"
 
-// onTimer is that process: it checks the cluster once, as "lbremedy up" does on a timer, as configured by the
-// environment.
+// onTimer checks the cluster once, as "lbremedy up" does on a timer, as configured by the environment.
 func onTimer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -44,8 +41,7 @@ func onTimer() error {
 	return err
 }
 
-// killed checks the cluster in a process of its own, and kills it without warning at its nth request of a path, which
-// gets no answer.
+// killed checks the cluster in a process of its own, and kills it without warning at its nth request of a path, which gets no answer.
 func (r *rig) killed(path string, n int32) {
 	r.Helper()
 	self, err := os.Executable()
@@ -79,9 +75,8 @@ func (r *rig) killed(path string, n int32) {
 	}
 }
 
-// kill interrupts runs while they read the cluster and while they notify, and returns the cases of the notifications.
-// The next run finds the dead run's lock, which expires by the clock of NATS. The test cannot advance that clock, so it
-// removes the lock.
+// kill interrupts runs while they read the cluster and while they notify, and returns the cases of the notifications. The dead
+// run's lock expires by the clock of NATS, which the test cannot advance, so it removes the lock.
 func (r *rig) kill() []string {
 	r.Helper()
 	before, _ := r.env.Stream.Entry(r.ctx, event.DoctorKey(testbed.ClusterID)) // nil if missing
@@ -102,7 +97,6 @@ func (r *rig) kill() []string {
 	return told
 }
 
-// unlocked checks that the next run is refused, and then removes the lock.
 func (r *rig) unlocked() {
 	r.Helper()
 	if _, err := (&doctor.ScheduledRun{Env: r.env.Env, Cloud: r.env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx); !errors.Is(err, doctor.ErrElsewhere) {
@@ -111,14 +105,12 @@ func (r *rig) unlocked() {
 	r.must(r.env.Stream.Delete(r.ctx, control.ClaimKey("doctor."+testbed.ClusterID)))
 }
 
-// scheduledGrants returns the rights of a scheduled run: those of the checks, and to read the namespace's labels, which
-// can say that nobody is to be asked.
+// scheduledGrants returns the rights of the checks, and to read the namespace's labels, which can say that nobody is to be asked.
 func scheduledGrants() []grant.Grant {
 	return grant.Set(doctor.Grants(checks.Checks()), []grant.Grant{grant.GetNamespaces})
 }
 
-// environ returns the environment of a program that uses the testbed through a kubeconfig, and the cloud with the RAM
-// actions of grants.
+// environ returns the environment of a program that uses the testbed through a kubeconfig, and the cloud with the RAM actions of grants.
 func (r *rig) environ(kubeconfig, name string, grants []grant.Grant) []string {
 	key := r.testbed.Cloud.Client(name, grant.Actions(grants)...)
 	return []string{

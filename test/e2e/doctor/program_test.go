@@ -18,10 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// built is the folder of the operator's program.
 var built string
 
-// program builds the operator's program once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	return filepath.Join(built, "lbremedy"), shell.Build(built, []string{"./functions/cmd/lbremedy"})
 })
@@ -35,7 +33,6 @@ const (
 	codeUnknown  = 6
 )
 
-// An operator runs the program with certain rights.
 type operator struct {
 	*rig
 	env []string
@@ -46,7 +43,6 @@ func (r *rig) person(name string, grants []grant.Grant) operator {
 	return operator{r, r.environ(r.proxy(name, grants, nil), name, grants)}
 }
 
-// says runs the program, checks the exit code, and returns the output.
 func (d operator) says(code int, args ...string) (out, errs string) {
 	d.Helper()
 	file, err := program()
@@ -73,7 +69,6 @@ func (d operator) finds(code int, args ...string) doctor.Result {
 	return result
 }
 
-// examined checks the sick world with the program and the checks' own rights.
 func (r *rig) examined(want []string) {
 	r.Helper()
 	d := r.person(caller, scheduledGrants())

@@ -19,9 +19,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/grant"
 )
 
-// proxy returns a kubeconfig for a separate process, with the rights of grants. That process's clock cannot be
-// advanced, so the proxy shifts the API server's times back by as much as the doctor's clock is ahead. before, if not
-// nil, is called with each request and may delay it.
+// proxy returns a kubeconfig for a separate process, with the rights of grants. That process's clock cannot be advanced, so the
+// proxy shifts the API server's times back by as much as the doctor's clock is ahead. before, if not nil, is called with each
+// request and may delay it.
 func (r *rig) proxy(user string, grants []grant.Grant, before func(*http.Request)) (kubeconfig string) {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, user, rules(grants))
@@ -91,7 +91,6 @@ func aged(body io.ReadCloser, by time.Duration) io.ReadCloser {
 	return &agedBody{out, body}
 }
 
-// An agedBody also closes the body that it reads.
 type agedBody struct {
 	*io.PipeReader
 	from io.Closer

@@ -60,14 +60,11 @@ const (
 	token     = "doctor"
 	room      = 4000 // free addresses of a vSwitch that has 4,092
 
-	// limit is the time that one test may take.
 	limit = 8 * time.Minute
-	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that
-	// Events are kept.
+	// later is how far the doctor's clock is ahead: beyond every waiting time of the checks, within the hour that Events are kept.
 	later = 20 * time.Minute
 )
 
-// A rig is a testbed with a doctor that has only the rights that the checks declare.
 type rig struct {
 	*testing.T
 	ctx     context.Context
@@ -109,7 +106,6 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// as returns the connections of a doctor with these rights.
 func (r *rig) as(name string, grants []grant.Grant) *host.Connection {
 	r.Helper()
 	config, err := r.testbed.Cluster.Impersonate(r.ctx, name, rules(grants))
@@ -156,8 +152,7 @@ func (r *rig) run(env *host.Connection) doctor.Result {
 	return result
 }
 
-// lines returns the findings of at least a severity as lines of severity, check, object and key. A load balancer has
-// the name of its Service.
+// lines returns findings as lines of severity, check, object and key. A load balancer has the name of its Service.
 func lines(result doctor.Result, least doctor.Severity) []string {
 	var all []string
 	for _, f := range result.AtLeast(least).Findings {
@@ -171,7 +166,6 @@ func lines(result doctor.Result, least doctor.Severity) []string {
 	return all
 }
 
-// unknowns returns the findings that are unknown, one line each.
 func unknowns(result doctor.Result) []string {
 	var all []string
 	for _, u := range result.Unknown {
@@ -180,10 +174,8 @@ func unknowns(result doctor.Result) []string {
 	return all
 }
 
-// A change modifies a Service before it is created.
 type change func(*corev1.Service)
 
-// with sets annotations, from pairs of short or full names and values.
 func with(pairs ...string) change {
 	return func(svc *corev1.Service) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -210,7 +202,6 @@ func ranged(svc *corev1.Service) {
 	svc.Spec.LoadBalancerSourceRanges = []string{"203.0.113.0/24", "198.51.100.7/32"}
 }
 
-// local sends traffic only to Pods on the same node.
 func local(svc *corev1.Service) {
 	svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 }
@@ -219,7 +210,6 @@ func port(n int32) change {
 	return func(svc *corev1.Service) { svc.Spec.Ports[0].Port = n }
 }
 
-// onNode makes a Service of type NodePort with this node port.
 func onNode(n int32) change {
 	return func(svc *corev1.Service) {
 		svc.Spec.Type, svc.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, n
@@ -227,7 +217,6 @@ func onNode(n int32) change {
 	}
 }
 
-// create creates a Service with ready Pods on these workers, counted from 1.
 func (r *rig) create(name string, workers []int, changes ...change) {
 	r.Helper()
 	svc := &corev1.Service{
@@ -247,7 +236,6 @@ func (r *rig) create(name string, workers []int, changes ...change) {
 	r.must(err)
 }
 
-// staff sets the endpoints of a Service to ready Pods on these workers.
 func (r *rig) staff(service string, workers []int) {
 	r.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -268,7 +256,6 @@ func (r *rig) staff(service string, workers []int) {
 	r.apply(slice)
 }
 
-// apply writes an EndpointSlice as its controller does.
 func (r *rig) apply(slice *discoveryv1.EndpointSlice) {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().DiscoveryV1().EndpointSlices(namespace).Patch(r.ctx, slice.Name, types.ApplyPatchType, r.json(slice),
@@ -285,7 +272,6 @@ func (r *rig) patch(service, text string, subresources ...string) {
 	r.must(err)
 }
 
-// annotate sets an annotation, or removes it if the value is empty.
 func (r *rig) annotate(service, name, value string) {
 	r.Helper()
 	said := "null"
@@ -302,7 +288,6 @@ func (r *rig) service(name string) *corev1.Service {
 	return svc
 }
 
-// until waits until ok returns true, and calls it after each change of a Service or an Event.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	if err := r.testbed.Until(r.ctx, ok); err != nil {
@@ -310,7 +295,6 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// synced waits for a full sync of these Services.
 func (r *rig) synced(services ...string) {
 	r.Helper()
 	for _, name := range services {
@@ -321,13 +305,11 @@ func (r *rig) synced(services ...string) {
 	}
 }
 
-// failed waits for an Event of a failed sync of the Service.
 func (r *rig) failed(service string) {
 	r.Helper()
 	r.until("wait for "+service+" to fail", func() bool { return r.counted(service, "SyncLoadBalancerFailed") > 0 })
 }
 
-// counted returns how often an Event about a Service was seen.
 func (r *rig) counted(service, reason string) int {
 	r.Helper()
 	list, err := r.testbed.Cluster.Client().CoreV1().Events(namespace).
@@ -340,8 +322,7 @@ func (r *rig) counted(service, reason string) int {
 	return n
 }
 
-// aged adds an Event like the controller's of this reason, as if written for two hours. It does not change the
-// controller's own Events, which the controller may still be writing.
+// aged adds an Event like the controller's of this reason, as if written for two hours. The controller may still be writing its own Events.
 func (r *rig) aged(service, reason string) {
 	r.Helper()
 	events := r.testbed.Cluster.Client().CoreV1().Events(namespace)
@@ -357,14 +338,12 @@ func (r *rig) aged(service, reason string) {
 	r.must(err)
 }
 
-// balancer changes the CLB of a Service without the controller.
 func (r *rig) balancer(service string, change func(*sim.LoadBalancer)) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { change(st.LoadBalancers[id]) })
 }
 
-// balancerOf returns the ID of a synced Service's load balancer.
 func (r *rig) balancerOf(service string) string {
 	r.Helper()
 	id := r.service(service).Labels[ccm.BalancerLabel]

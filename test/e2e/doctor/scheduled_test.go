@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// scheduled runs the doctor as "lbremedy up" does on a timer, and checks how many cases it opens and closes.
 func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	r.Helper()
 	result, err := (&doctor.ScheduledRun{Env: env.Env, Cloud: env.Clients.Cloud, Checks: checks.Checks()}).Run(r.ctx)
@@ -38,13 +37,11 @@ func (r *rig) scheduled(what string, env *host.Connection, opened, closed int) {
 	}
 }
 
-// matter returns the case of a line of the table: check and object.
 func matter(line string) string {
 	words := strings.Fields(line)
 	return words[1] + " " + words[2]
 }
 
-// matters returns the distinct cases of lines, sorted.
 func matters(lines []string) []string {
 	var all []string
 	for _, line := range lines {
@@ -54,7 +51,6 @@ func matters(lines []string) []string {
 	return slices.Compact(all)
 }
 
-// checksOf returns the distinct checks of cases, sorted.
 func checksOf(matters []string) []string {
 	var all []string
 	for _, m := range matters {
@@ -65,7 +61,6 @@ func checksOf(matters []string) []string {
 	return slices.Compact(all)
 }
 
-// journal returns the cases whose newest record has this result, sorted.
 func (r *rig) journal(result event.Result) []string {
 	r.Helper()
 	var all []string
@@ -80,7 +75,6 @@ func (r *rig) journal(result event.Result) []string {
 	return all
 }
 
-// told returns the cases of all notifications, sorted; a case that was notified twice is there twice.
 func (r *rig) told() []string {
 	r.Helper()
 	var all []string
@@ -95,10 +89,8 @@ func (r *rig) told() []string {
 	return all
 }
 
-// caseSubjects are the subjects of the cluster's cases.
 const caseSubjects = "lbremedy.case." + testbed.ClusterID + ".>"
 
-// nameOf returns the name of a record's case: check and object.
 func nameOf(rec event.Record) string {
 	return strings.TrimPrefix(rec.Class, doctor.ClassPrefix) + " " + rec.Service.Name
 }
@@ -110,7 +102,6 @@ func (r *rig) same(what string, want, got []string) {
 	}
 }
 
-// A receiver is the target of a webhook, and counts notifications by kind and check.
 type receiver struct {
 	r *rig
 
@@ -118,7 +109,6 @@ type receiver struct {
 	came map[string]int // by kind and check, such as "opened drift"
 }
 
-// tell starts a notifier for the cases in the journal.
 func (r *rig) tell() *receiver {
 	r.Helper()
 	d := &receiver{r: r, came: map[string]int{}}
@@ -154,7 +144,6 @@ func (d *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	d.r.testbed.Wake()
 }
 
-// hears waits until the receiver has got this kind of notification for these checks, exactly once each.
 func (d *receiver) hears(kind string, checks []string) {
 	d.r.Helper()
 	told := func() []string {

@@ -19,10 +19,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// policyText is the operator's policy in the sick world.
 const policyText = `doctor: {protect: [shop], localPorts: 30000-30050}`
 
-// An illness is a fault in the world, and the findings that the doctor has to report.
 type illness struct {
 	service string // created for it; empty: none
 	pods    []int
@@ -34,17 +32,15 @@ type illness struct {
 	repair  func(*rig) // a person's repair without the controller; nil: the fault stays
 }
 
-// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it.
-// Every check finds something here, but a few findings cannot be produced:
+// sick returns a world in which each check has something to find. One fault is one finding, unless two checks cover it. A few
+// findings cannot be produced:
 //
-//   - no-events for a release that writes none, and everything that depends on older
-//     releases: the testbed has one release. Scenarios of the check cover these.
+//   - no-events for a release that writes none, and what depends on older releases: the testbed has one. Scenarios of the check
+//     cover these.
 //   - room for quotas: with few Services, only a tiny quota is nearly used up.
 //   - scale for 64,000 endpoints: it would take a minute. The doctor's benchmark has them.
-//   - silent for swallowed Events: the filter opens after 25 syncs, which take longer than
-//     the whole test.
-//   - lb-gone for the ingress: its Service is in kube-system, and the testbed's controller
-//     handles only its own namespace.
+//   - silent for swallowed Events: the filter opens after 25 syncs, which take longer than the whole test.
+//   - lb-gone for the ingress: its Service is in kube-system, and the testbed's controller handles only its own namespace.
 func (r *rig) sick() []illness {
 	return []illness{
 		{
@@ -331,8 +327,7 @@ func (r *rig) inject(all []illness) {
 	}
 }
 
-// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one
-// without the annotation.
+// cordon cordons the third worker, and waits until the controller has removed it from all Services except the one without the annotation.
 func (r *rig) cordon() {
 	r.Helper()
 	_, err := r.testbed.Cluster.Client().CoreV1().Nodes().Patch(r.ctx, worker(3), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`),
@@ -358,10 +353,8 @@ func (r *rig) cordon() {
 	})
 }
 
-// keepsCordoned keeps cordoned nodes as backends of the Service.
 func keepsCordoned(svc *corev1.Service) { delete(svc.Annotations, prefix+"remove-unscheduled-backend") }
 
-// adopt replaces the listener of a reused CLB by one made by hand.
 func (r *rig) adopt(service string) {
 	r.Helper()
 	r.balancer(service, func(lb *sim.LoadBalancer) {
@@ -387,19 +380,16 @@ func (r *rig) open(service string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].SecurityGroups = nil })
 }
 
-// protectedInACK enables ACK's own deletion protection of an object.
 func (r *rig) protectedInACK(name string) {
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.Cluster.Protected = append(st.Cluster.Protected, name) })
 }
 
-// protect sets the deletion protection of a Service's NLB without the controller.
 func (r *rig) protect(service string, on bool) {
 	r.Helper()
 	id := r.balancerOf(service)
 	r.testbed.Cloud.Edit(func(st *sim.State) { st.NLBs[id].DeletionProtection = on })
 }
 
-// byHand returns an EndpointSlice with an endpoint that names no node.
 func byHand(service string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
@@ -410,7 +400,6 @@ func byHand(service string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// measured stores a case whose fix measured how long the controller takes.
 func (r *rig) measured(took time.Duration) {
 	r.Helper()
 	const class = "busy"

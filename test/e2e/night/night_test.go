@@ -1,5 +1,5 @@
-// Package night plays a night of an on-call engineer: the operator's program's screens in each situation, the number of
-// words before the first command, and the effect of each printed command when it is run as printed.
+// Package night plays a night of an on-call engineer: the program's screens in each situation, the number of words before the
+// first command, and the effect of each printed command when it is run as printed.
 package night
 
 import (
@@ -27,16 +27,14 @@ var update = flag.Bool("update", false, "write the screens of testdata anew")
 
 const columns = 80
 
-// A walk is a sequence of commands, one screen each.
 type walk struct {
 	*rig.Rig
 	n     int
 	plain *strings.Replacer // replaces what differs between runs
 }
 
-// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a
-// looser policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of
-// testdata/night.
+// TestNight walks an on-call engineer through a failure, a mistyped pause, an undo that another case depends on, and a looser
+// policy. Each screen, except lists (which a pipe does not cut), fits 80 columns and is compared with a file of testdata/night.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	lacking := testbed.NoListener()
@@ -88,7 +86,6 @@ func TestNight(t *testing.T) {
 	}
 }
 
-// ofRun returns pairs of values that differ between runs and their replacements.
 func ofRun(r *rig.Rig) []string {
 	r.Helper()
 	host, err := os.Hostname()
@@ -101,7 +98,6 @@ func ofRun(r *rig.Rig) []string {
 	}
 }
 
-// screen runs the program and compares its output with the file of this step.
 func (w *walk) screen(args ...string) {
 	w.Helper()
 	w.n++
@@ -126,7 +122,6 @@ func fits(t testing.TB, got rig.Said, args ...string) {
 	}
 }
 
-// shown returns a command and its output, without what differs between runs.
 func shown(plain *strings.Replacer, got rig.Said, args ...string) string {
 	out := same(plain, got.Out)
 	if args[0] == "ls" { // cases that need nobody are sorted by their last change
@@ -154,7 +149,6 @@ func compare(t testing.TB, file, text string) {
 	}
 }
 
-// varying are parts that differ between runs, with their replacements.
 var varying = []struct {
 	is *regexp.Regexp
 	as string
@@ -179,7 +173,6 @@ var varying = []struct {
 	{regexp.MustCompile(`(  AGE)  \d+\b`), "$1"},
 }
 
-// broken finds where a text wraps, which differs between runs.
 var broken = regexp.MustCompile(`\n {11,}`)
 
 func same(plain *strings.Replacer, text string) string {

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// A situation is one in which an on-call engineer looks at the screens and runs each command as printed.
 type situation struct {
 	policy  string
 	on      testbed.Config
@@ -30,7 +29,6 @@ type situation struct {
 	moves   bool                    // the cases change meanwhile, so screens are not compared with files
 }
 
-// failsWith returns a preparation: a failure reaches a result, and then is called.
 func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event.Record)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -43,7 +41,6 @@ func failsWith(f testbed.Fixture, result event.Result, then func(*rig.Rig, event
 	}
 }
 
-// heldBy returns a preparation in which something holds back the fix of a Service.
 func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	return func(r *rig.Rig) string {
 		r.Start()
@@ -53,7 +50,6 @@ func heldBy(by event.Hold, bring func(*rig.Rig)) func(*rig.Rig) string {
 	}
 }
 
-// asks returns a situation in which a fixture's failure needs a person, who looks at the case.
 func asks(fixture string, after func(*rig.Rig), prints ...string) situation {
 	all := testbed.All()
 	f := all[slices.IndexFunc(all, func(f testbed.Fixture) bool { return f.Name == fixture })]
@@ -172,8 +168,8 @@ var situations = map[string]situation{
 	},
 }
 
-// edited is a preparation in which a person annotates a Service at least a second after its creation, and its sync then
-// fails. The Event on the Service also states the question and the person's change.
+// edited is a preparation in which a person annotates a Service at least a second after its creation, and its sync then fails.
+// The Event on the Service also states the question and the person's change.
 func edited(r *rig.Rig) string {
 	r.Start()
 	r.Tell()
@@ -212,14 +208,12 @@ func edited(r *rig.Rig) string {
 	return rec.Case
 }
 
-// works waits until the Service works after a person has run the commands.
 func works(r *rig.Rig) {
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return r.Testbed.Healed("web") }))
 }
 
-// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed
-// command as printed. No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words
-// precede the first command of a case.
+// TestSituations plays each situation, compares the screens with a file of testdata/situations, and runs each printed command as printed.
+// No command is a usage error; exit codes of lbremedy above 2 report findings. At most 60 words precede the first command of a case.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	for name, s := range situations {
@@ -278,8 +272,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// turn returns the order of a command in its situation: reads first and deletions last, since other commands use what
-// they delete.
+// turn returns the order of a command: reads first and deletions last, since other commands use what they delete.
 func turn(text string) int {
 	switch {
 	case strings.HasPrefix(text, "lbremedy plan "):
@@ -290,7 +283,6 @@ func turn(text string) int {
 	return 1
 }
 
-// commandsOf returns the commands of an output, and the number of words before the first one.
 func commandsOf(got rig.Said) (before int, commands []string) {
 	for line := range strings.Lines(got.Out + "\n" + got.Err) {
 		for _, p := range say.Segments(strings.TrimSpace(line)) {
@@ -330,7 +322,6 @@ func run(r *rig.Rig, dir, text string) {
 	}
 }
 
-// annotates finds the annotation that a kubectl command sets or removes.
 var annotates = regexp.MustCompile(`^kubectl -n \S+ annotate service web ([a-z./-]*[a-z])(-|=\S*)(?: --overwrite)?$`)
 
 func TestMain(m *testing.M) { rig.Tests(m) }

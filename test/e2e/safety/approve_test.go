@@ -14,8 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestApprove checks that plans of medium and high risk ask. When two people approve at once, each write is made once,
-// and the journal names the person whose approval counted.
+// TestApprove: plans of medium and high risk ask. When two people approve at once, each write is made once, and the journal names
+// the person whose approval counted.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -69,8 +69,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestApproveTooLate checks that an approval is for one plan and a limited time: if something changes or it expires
-// before the plan is applied, the class asks again and nothing is written.
+// TestApproveTooLate: if something changes, or the approval expires before the plan is applied, the class asks again and writes nothing.
 func TestApproveTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -111,7 +110,6 @@ func TestApproveTooLate(t *testing.T) {
 	}
 }
 
-// rewrite removes a right from the RAM policy that is unrelated to the failure.
 func rewrite(st *sim.State) {
 	for _, p := range st.Policies {
 		for i := range p.Versions {

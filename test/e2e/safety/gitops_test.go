@@ -16,9 +16,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestGitOps checks that lbremedy does not write to fields that a GitOps tool keeps, because the tool would revert it,
-// and gives a person the patch to commit. The tools write as real ones do, so the API server itself records the owners
-// of fields. A field that another program set on the tool's object does not belong to the tool.
+// TestGitOps: lbremedy does not write to fields that a GitOps tool keeps, because the tool would revert it, and gives a person
+// the patch to commit. The tools write as real ones do, so the API server records the owners of fields. A field that another
+// program set on the tool's object does not belong to the tool.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	const asks, fixes = event.Asked, event.Fixed
@@ -57,8 +57,7 @@ func TestGitOps(t *testing.T) {
 			manager: "argocd-controller",
 		},
 		"helm-allowed": {drift: true, write: update("helm"), result: fixes},
-		// Another program, or nobody, has set the field, not the chart. A person's edit asks by itself
-		// (TestRecentEdit).
+		// Another program, or nobody, has set the field, not the chart. A person's edit also asks (TestRecentEdit).
 		"helm-installed": {
 			labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}, annotations: map[string]string{"meta.helm.sh/release-name": "shop"},
 			write: func(r *rig.Rig, svc *corev1.Service) {
@@ -90,7 +89,7 @@ func TestGitOps(t *testing.T) {
 			tt.write(r, svc)
 			before := r.VSwitch("web")
 			r.Start() // after the Service has its final form
-			// The controller does not choose a full vSwitch by itself.
+			// The controller does not choose a full vSwitch.
 			if before == "" && controller.Since(r.Testbed.Version(), "v2.13.0") {
 				r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Service("web").Status.LoadBalancer.Ingress) > 0 }))
 				if all := r.Records("web"); len(all) > 0 {
@@ -128,10 +127,8 @@ func TestGitOps(t *testing.T) {
 	}
 }
 
-// A write creates a Service as a tool does.
 type write func(*rig.Rig, *corev1.Service)
 
-// applyAs creates a Service by server-side apply.
 func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	svc.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
@@ -142,7 +139,6 @@ func applyAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// updateAs creates a Service as a tool does that does not apply.
 func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Helper()
 	of := r.Testbed.Cluster.Client().CoreV1().Services(r.Testbed.Namespace)
@@ -150,7 +146,6 @@ func updateAs(r *rig.Rig, svc *corev1.Service, manager string) {
 	r.Must(err)
 }
 
-// lastApplied creates a Service by client-side kubectl apply.
 func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	r.Helper()
 	data, err := json.Marshal(svc)
@@ -159,7 +154,6 @@ func lastApplied(r *rig.Rig, svc *corev1.Service) {
 	updateAs(r, svc, "kubectl-client-side-apply")
 }
 
-// annotate changes annotations of a Service; nil removes one.
 func annotate(r *rig.Rig, service string, change map[string]any, manager string) {
 	r.Helper()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": change}})

@@ -20,8 +20,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestGuarded checks that with the guard enforced the controller still syncs Services, releases one whose type changes
-// for a reason, and finishes a deletion; and that lbremedy can correct an annotation that a person may not change.
+// TestGuarded: with the guard enforced, the controller still syncs Services, releases one whose type changes for a reason, and
+// finishes a deletion; and lbremedy can correct an annotation that a person may not change.
 func TestGuarded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful)

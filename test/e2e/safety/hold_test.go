@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestFreeze checks that a plan waits during a freeze and is applied afterwards.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
@@ -52,8 +51,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// TestBudget checks that when more Services fail than the budget has places, the others wait, continue after the
-// window, and are all fixed.
+// TestBudget: when more Services fail than the budget has places, the others wait, continue after the window, and are all fixed.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const services, places = 5, 2
@@ -123,8 +121,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBreaker checks that three fixes that do not work within ten minutes stop their class until a person closes the
-// breaker. Services that wait, are deleted or fail for another class do not count.
+// TestBreaker: three fixes that do not work within ten minutes stop their class until a person closes the breaker. Services that
+// wait, are deleted or fail for another class do not count.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {class: 100, least: 100}\n").Start()
@@ -185,7 +183,7 @@ func TestBreaker(t *testing.T) {
 	r.Ends("next", event.Fixed)
 }
 
-// TestRaisedBudget checks that raising a budget, of the class or of the cluster, wakes the cases that wait for it.
+// TestRaisedBudget: raising a budget, of the class or of the cluster, wakes the cases that wait for it.
 func TestRaisedBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ spent, raised string }{

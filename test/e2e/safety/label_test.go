@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestLabels checks that labels on a Service and its namespace only make the policy stricter.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	label := func(key, value string) map[string]any { return map[string]any{key: value} }
@@ -66,7 +65,6 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// around changes labels of the namespace; nil removes one.
 func around(r *rig.Rig, labels map[string]any) {
 	r.Helper()
 	if labels == nil {

@@ -11,15 +11,14 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// manifest is the input of "lbremedy doctor -f".
 const manifest = `apiVersion: v1
 kind: Service
 metadata: {namespace: shop, name: web}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
 `
 
-// TestPages runs the commands that the pages show to an operator, in order, in a cluster with one fixed case and others
-// that ask. No command is a usage error; an exit code above 2 reports findings.
+// TestPages runs the commands that the pages show to an operator, in order, in a cluster with one fixed case and others that ask.
+// No command is a usage error; an exit code above 2 reports findings.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()

@@ -19,8 +19,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestPause checks that the kill switch prevents every step that has not started within a second, of a worker in this
-// process and of "lbremedy up" in its own. Plans that are half applied continue afterwards.
+// TestPause: the kill switch prevents every step that has not started within a second, of a worker in this process and of
+// "lbremedy up" in its own. Plans that are half applied continue afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener()
@@ -30,7 +30,7 @@ func TestPause(t *testing.T) {
 	r.Must(r.Testbed.Halt(r.Ctx)) // or it would discover the policy change by itself
 	up := up(r)
 	shell.Beside(r, r.Ctx, "the worker", r.Work)
-	// Touches are two seconds apart, so more follow the first one.
+	// Resync steps are two seconds apart, so more follow the first one.
 	r.Must(r.Testbed.Until(r.Ctx, func() bool { return len(r.Touched(fixtures)) > 0 }))
 	r.Says(0, "Cluster "+testbed.ClusterID+": Paused by ann", "", "pause", "--by", "ann", "--why", "too much at once")
 	stopped := time.Now().Add(time.Second)
@@ -72,7 +72,6 @@ func TestPause(t *testing.T) {
 	up.end(r)
 }
 
-// TestPauseUnreadable checks that an unreadable pause or policy stops all writes.
 func TestPauseUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -108,8 +107,7 @@ func TestPauseUnreadable(t *testing.T) {
 	}
 }
 
-// TestPauseLong checks that a plan that was half applied for more than a quarter of an hour is not resumed: the case is
-// diagnosed again, and steps already made are recognized.
+// TestPauseLong: a plan half applied for over a quarter of an hour is not resumed but diagnosed again; steps already made are recognized.
 func TestPauseLong(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoListener().As("web")
@@ -135,14 +133,12 @@ func TestPauseLong(t *testing.T) {
 	}
 }
 
-// An upProcess is "lbremedy up" in a process of its own.
 type upProcess struct {
 	interrupt func() error
 	wait      func() error
 	errs      shell.Log
 }
 
-// up starts "lbremedy up" with the policy in force, and returns when it watches.
 func up(r *rig.Rig) *upProcess {
 	r.Helper()
 	u := &upProcess{}
@@ -169,7 +165,6 @@ func up(r *rig.Rig) *upProcess {
 	return u
 }
 
-// end stops it as Ctrl-C does, and checks that it ends without an error.
 func (u *upProcess) end(r *rig.Rig) {
 	r.Helper()
 	r.Must(u.interrupt())

@@ -1,5 +1,5 @@
-// Package safety tests the limits of lbremedy on a testbed of real parts: policy, pause, freeze, budgets, breaker and
-// approval. Tests that need the end of a budget's window remove its keys.
+// Package safety tests the limits of lbremedy on a testbed of real parts: policy, pause, freeze, budgets, breaker and approval.
+// Tests that need the end of a budget's window remove its keys.
 package safety
 
 import (

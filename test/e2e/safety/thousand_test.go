@@ -17,9 +17,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestThousand makes a thousand Services fail for one cause, a missing action in a RAM policy. One incident and one
-// ticket list them all. When the policy allows the fix, the RAM policy is extended once, at most as many Services are
-// written as the budget has places, and they are touched two seconds apart.
+// TestThousand makes a thousand Services fail for one cause, a missing action in a RAM policy. One incident and one ticket list
+// them all. When the policy allows the fix, the RAM policy is extended once, at most as many Services are written as the budget
+// has places, and their resync steps are two seconds apart.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const again, places = 40, 5
@@ -83,7 +83,6 @@ func TestThousand(t *testing.T) {
 
 func crowded(i int) string { return fmt.Sprintf("web-%04d", i) }
 
-// crowd creates n Services with an Event of a failed sync.
 func crowd(r *rig.Rig, n int, message string) {
 	r.Helper()
 	client := r.Testbed.Cluster.Client().CoreV1()
@@ -120,7 +119,6 @@ func crowd(r *rig.Rig, n int, message string) {
 	})
 }
 
-// stand returns the number of Services whose newest record is as wanted.
 func stand(r *rig.Rig, wanted func(event.Record) bool) (n int) {
 	seen := map[string]bool{}
 	for _, rec := range slices.Backward(r.Journal()) {
@@ -135,7 +133,6 @@ func stand(r *rig.Rig, wanted func(event.Record) bool) (n int) {
 	return n
 }
 
-// tally returns how many Services are in each state, for failure messages.
 func tally(r *rig.Rig) map[string]int {
 	last := map[string]event.Record{}
 	for _, rec := range r.Journal() {

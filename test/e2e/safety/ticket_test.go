@@ -30,10 +30,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// secret signs webhooks, in base64.
 var secret = base64.StdEncoding.EncodeToString([]byte("sixteen bytes or more"))
 
-// A receiver receives a webhook and rejects requests without a valid Standard Webhooks signature.
 type receiver struct {
 	r     *rig.Rig
 	url   string
@@ -105,7 +103,6 @@ func (d *receiver) take(h http.Header, body []byte) error {
 	return nil
 }
 
-// hears returns the first notification that is as wanted.
 func (d *receiver) hears(what string, wanted func(notification) bool) notification {
 	d.r.Helper()
 	var found notification
@@ -131,7 +128,6 @@ func (d *receiver) hears(what string, wanted func(notification) bool) notificati
 	return found
 }
 
-// keys returns the tickets of all notifications.
 func (d *receiver) keys() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,14 +140,12 @@ func (d *receiver) keys() []string {
 	return all
 }
 
-// tells returns a policy file's entry for a receiver.
 func (d *receiver) tells(name string) string {
 	return fmt.Sprintf("- {name: %s, kind: webhook, url: %q, secretFrom: {file: %q}}\n", name, d.url, shell.File(d.r, "key", secret))
 }
 
-// TestTicket checks that a ticket is opened once, updated while Services join, closed with the outcome, and reopened
-// instead of duplicated: by webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down
-// for an hour delays nobody and misses nothing.
+// TestTicket: a ticket is opened once, updated while Services join, closed with the outcome, and reopened instead of duplicated: by
+// webhook, at Alibaba Cloud's support, and as Events on the Services. A webhook that is down for an hour delays nobody and misses nothing.
 func TestTicket(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
@@ -164,7 +158,6 @@ func TestTicket(t *testing.T) {
 		r.Testbed.Cloud.SetFree(testbed.RoomyVSwitchI, free)
 	}
 
-	// Opened once.
 	room(0)
 	r.Create("one", nil)
 	first := up.hears("it is open", func(t notification) bool { return t.Type == ticket.TypeOpened })
@@ -179,7 +172,6 @@ func TestTicket(t *testing.T) {
 	complain(r, "one", "LBRemedyNeedsAction", corev1.EventTypeWarning, "Add a vSwitch to the VPC")
 	support(r, func(k sim.Ticket) bool { return k.Status == "in_progress" && strings.Contains(k.Description, "/one") })
 
-	// Another Service joins.
 	r.Create("two", nil)
 	r.Ends("two", event.Asked)
 	r.Advance(time.Minute)
@@ -188,7 +180,6 @@ func TestTicket(t *testing.T) {
 	r.Says(0, "cluster-"+testbed.ClusterID+"."+rig.Full, "", "tickets", "ls")
 	r.Says(0, "ops: open, "+joined.Data.Key, "", "show", r.Testbed.Namespace+"/two")
 
-	// Closed with the outcome.
 	room(50)
 	r.Ends("one", event.Fixed)
 	r.Ends("two", event.Fixed)
@@ -200,7 +191,6 @@ func TestTicket(t *testing.T) {
 	complain(r, "one", "LBRemedyFixed", corev1.EventTypeNormal, "")
 	support(r, func(k sim.Ticket) bool { return k.Status == "completed" })
 
-	// Reopened.
 	room(0)
 	r.Advance(time.Minute)
 	r.Create("three", nil)
@@ -232,8 +222,7 @@ func TestTicket(t *testing.T) {
 	down.hears("it is over", func(t notification) bool { return t.Type == ticket.TypeClosed && t.Data.Outcomes[event.Fixed] == 3 })
 }
 
-// TestOneCause checks that a node without a route is one ticket: a Service whose Pods have no usable node because of it
-// waits, says so, and refers to the node's case.
+// TestOneCause: a node without a route is one ticket. A Service without a usable node because of it waits and refers to that case.
 func TestOneCause(t *testing.T) {
 	t.Parallel()
 	f := testbed.NoRoute().As("lonely")
@@ -282,8 +271,6 @@ func TestOneCause(t *testing.T) {
 	}
 }
 
-// complain waits for this Event about a Service, as "kubectl describe service" shows it, and checks that it has only
-// one.
 func complain(r *rig.Rig, service, reason, kind, text string) {
 	r.Helper()
 	var ours []corev1.Event
@@ -303,7 +290,6 @@ func complain(r *rig.Rig, service, reason, kind, text string) {
 	}
 }
 
-// support waits until the only ticket with Alibaba Cloud's support is as wanted.
 func support(r *rig.Rig, wanted func(sim.Ticket) bool) {
 	r.Helper()
 	var all []sim.Ticket

@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/testbed"
 )
 
-// TestUndo checks that a person can undo a fix after seeing the effects, but not against a later edit, and not twice.
+// TestUndo: a person can undo a fix after seeing the effects, but not against a later edit, and not twice.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful).Start()
@@ -55,8 +55,7 @@ func TestUndo(t *testing.T) {
 	r.Says(0, "undone", "", "show", fixed.Case, "--history")
 }
 
-// TestUndoLeavesAttempts checks that an undone fix does not count as an attempt: a working fix can be undone any number
-// of times, and made again when a person asks for it.
+// TestUndoLeavesAttempts: a working fix can be undone any number of times, and made again when a person asks for it.
 func TestUndoLeavesAttempts(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t, testbed.Config{}, rig.Careful+"budgets: {attempts: 2}\n").Start()

@@ -1,6 +1,6 @@
-// Draw draws the dashboard of infra/observability from the samples of "make capture": the first rows of its panels in
-// Grafana's layout, with query results of Prometheus' own engine. It omits panels without data or with only zeros, and
-// fills their place. It does not replace Grafana: it supports only the dashboard's two kinds of panels and their units.
+// Draw draws the dashboard of infra/observability from the samples of "make capture": the first rows of its panels in Grafana's
+// layout, with query results of Prometheus' own engine. It omits panels without data or with only zeros, and fills their place.
+// It supports only the dashboard's two kinds of panels and their units.
 package main
 
 import (
@@ -50,7 +50,6 @@ func main() {
 	}
 }
 
-// A panel has the drawn fields of a panel.
 type panel struct {
 	Type, Title string
 	GridPos     struct{ X, Y, W, H int }
@@ -108,7 +107,6 @@ func run(dashboard, samples, picture string) error {
 	return out.Close()
 }
 
-// arrange returns the drawn panels with their places, and the total height.
 func (s *store) arrange(all []panel) (drawn []panel, height int, err error) {
 	slices.SortStableFunc(all, func(a, b panel) int { return cmp.Or(a.GridPos.Y-b.GridPos.Y, a.GridPos.X-b.GridPos.X) })
 	for n := 0; n < rows && len(all) > 0; {
@@ -156,7 +154,6 @@ func (s *store) speaks(p panel) (bool, error) {
 	return false, nil
 }
 
-// A store has the samples and the query engine.
 type store struct {
 	db         *tsdb.DB
 	dir        string
@@ -166,7 +163,6 @@ type store struct {
 
 var line = regexp.MustCompile(`^([a-z_]+(?:\{.*\})?) (\S+) ([0-9]+)$`)
 
-// load reads samples: lines of Prometheus' text format with times.
 func load(file string) (_ *store, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -240,7 +236,6 @@ func (s *store) close() {
 
 var settings = strings.NewReplacer("$__rate_interval", interval, "$cluster", ".*")
 
-// ask returns a query's result over the whole time.
 func (s *store) ask(expr string) (promql.Matrix, error) {
 	q, err := s.engine.NewRangeQuery(context.Background(), s.db, nil, settings.Replace(expr), s.start, s.end, step)
 	if err != nil {
@@ -271,7 +266,6 @@ func style(size vg.Length, x draw.XAlignment, y draw.YAlignment) draw.TextStyle 
 		Handler: plot.DefaultTextHandler}
 }
 
-// stat draws a panel of one number, the last value.
 func (s *store) stat(area draw.Canvas, p panel) error {
 	m, err := s.ask(p.Targets[0].Expr)
 	if err != nil {
@@ -324,10 +318,8 @@ var palette = []color.Color{
 	color.RGBA{0x8f, 0x3b, 0xb8, 255}, color.RGBA{0xfa, 0x64, 0x00, 255}, color.RGBA{0x00, 0x8b, 0x8b, 255}, color.RGBA{0x7c, 0x2e, 0xa3, 255},
 }
 
-// most is the maximum number of names in a legend.
 const most = 9
 
-// lines draws a panel of lines over time.
 func (s *store) lines(area draw.Canvas, p panel) error {
 	const side, top = 120, 18
 	plotted := plot.New()
@@ -404,7 +396,6 @@ func (s *store) lines(area draw.Canvas, p panel) error {
 	return nil
 }
 
-// pieces splits a series at gaps.
 func pieces(points []promql.FPoint, start time.Time) []plotter.XYs {
 	var out []plotter.XYs
 	last := int64(math.MinInt64)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestVuln checks that an unreachable database does not look like one without entries.
+// TestVuln: an unreachable database does not look like an empty one.
 func TestVuln(t *testing.T) {
 	work := t.TempDir()
 	write := func(name string, content any) {

@@ -67,9 +67,8 @@ func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the billing product. RAM has two names for its one action, the first of which has three c.
-//
-// https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance
+// Product is the billing product. RAM has two names for its one action, the first with three c
+// (https://www.alibabacloud.com/help/en/user-center/developer-reference/api-bssopenapi-2017-12-14-queryaccountbalance).
 func Product() *core.Product {
 	return &core.Product{
 		Name: "bss", Version: "2017-12-14", Host: "business.aliyuncs.com", Refusal: core.NotAuthorized,

@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// called returns the parameters of the calls of an action, in order.
 func (r *rig) called(action string) []map[string]string {
 	var all []map[string]string
 	for _, c := range r.cloud.CallsOf("ccm") {
@@ -25,7 +24,6 @@ func (r *rig) called(action string) []map[string]string {
 	return all
 }
 
-// annotations sets annotations in one change, named without the prefix.
 func (r *rig) annotations(name string, values map[string]string) {
 	r.Helper()
 	var list []string
@@ -35,7 +33,6 @@ func (r *rig) annotations(name string, values map[string]string) {
 	r.patch(name, `{"metadata":{"annotations":{`+strings.Join(list, ",")+`}}}`)
 }
 
-// ports gives a Service one port for each listener protocol.
 func ports(svc *corev1.Service) {
 	svc.Spec.Ports = nil
 	for i, protocol := range []string{"tcp", "udp", "http", "https"} {
@@ -47,8 +44,6 @@ func ports(svc *corev1.Service) {
 	}
 }
 
-// TestListenerAnnotations checks that each listener annotation is sent in the calls for its protocols, on creation and
-// on change, and in no other call.
 func TestListenerAnnotations(t *testing.T) {
 	t.Parallel()
 	all := []struct {
@@ -100,7 +95,6 @@ func TestListenerAnnotations(t *testing.T) {
 	r.service("web", first, ports)
 	hash := r.synced("web", "").Labels[labelHash]
 
-	// shown returns a value in the API's format.
 	shown := func(param, v string) string {
 		if param == "ProxyProtocolV2Enabled" {
 			return map[string]string{"on": "true", "off": "false"}[v]
@@ -143,7 +137,6 @@ func TestListenerAnnotations(t *testing.T) {
 	}
 }
 
-// TestListenerSwitches tests annotations that need another one to be on, and numbers that mean "not set".
 func TestListenerSwitches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ACLs: []sim.ACL{{ID: "acl-1"}}}, 1)
@@ -166,8 +159,7 @@ func TestListenerSwitches(t *testing.T) {
 	}
 }
 
-// TestDomainExtensions tests that further domains of an HTTPS listener are created, changed and removed, and that
-// removing the annotation keeps them.
+// TestDomainExtensions also checks that removing the annotation keeps the domains.
 func TestDomainExtensions(t *testing.T) {
 	world := sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}, {ID: "cert-2"}}}
 	show := func(r *rig) []string {
@@ -214,7 +206,6 @@ func TestDomainExtensions(t *testing.T) {
 	})
 }
 
-// TestBalancerAnnotations checks that annotations for a new load balancer are sent, with the defaults of missing ones.
 func TestBalancerAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -259,7 +250,7 @@ func TestBalancerAnnotations(t *testing.T) {
 	}
 }
 
-// TestLegacyPrefix tests annotations with the legacy prefix: the present prefix takes precedence.
+// TestLegacyPrefix checks that the current prefix takes precedence over the legacy one.
 func TestLegacyPrefix(t *testing.T) {
 	t.Parallel()
 	const legacy = "service.beta.kubernetes.io/alicloud-loadbalancer-"
@@ -273,8 +264,7 @@ func TestLegacyPrefix(t *testing.T) {
 	}
 }
 
-// TestImmutable tests annotations that apply only at creation. A change of each is an error, and several errors are
-// combined.
+// TestImmutable checks that changing an annotation that applies only at creation is an error, and that errors are combined.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{
@@ -306,7 +296,6 @@ func TestImmutable(t *testing.T) {
 	}
 }
 
-// TestCharge tests changes of the charge type and the spec.
 func TestCharge(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
@@ -369,7 +358,6 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// TestProtocols tests ports with protocols that listeners support or do not support.
 func TestProtocols(t *testing.T) {
 	t.Run("TCP and UDP on one port", func(t *testing.T) {
 		t.Parallel()

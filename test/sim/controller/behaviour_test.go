@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestFirstSync checks everything that a first sync leaves behind.
 func TestFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -66,7 +65,6 @@ func TestFirstSync(t *testing.T) {
 	}
 }
 
-// TestWhatWakes checks that annotations and spec trigger a sync, and labels and status do not.
 func TestWhatWakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.Workers = 1 })
@@ -100,8 +98,7 @@ func TestWhatWakes(t *testing.T) {
 	r.synced("web", now.Labels[labelHash])
 }
 
-// TestLostTag tests the loss of the tag of a load balancer with a custom name: syncs of backends and full syncs fail,
-// and a touch succeeds once the tag is restored.
+// TestLostTag: with a custom name, syncs fail without the tag; a resync step succeeds once the tag is restored.
 func TestLostTag(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -123,8 +120,7 @@ func TestLostTag(t *testing.T) {
 	}
 }
 
-// TestTagPutBack tests the loss of the tag of a load balancer that is found by name: a full sync restores it, unless
-// the load balancer has ten tags.
+// TestTagPutBack: a load balancer found by name gets its tag back in a full sync, unless it has ten tags.
 func TestTagPutBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -146,8 +142,7 @@ func TestTagPutBack(t *testing.T) {
 	}
 }
 
-// TestVanished tests the deletion of a load balancer outside the controller: the controller creates it again with the
-// same client token, until a restart discards that.
+// TestVanished: a load balancer deleted outside the controller is created again with the same client token, until a restart.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -175,7 +170,6 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestVSwitchChoice tests one full vSwitch among several.
 func TestVSwitchChoice(t *testing.T) {
 	world := sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}, {ID: "vsw-3"}}}
 	for _, c := range []struct {
@@ -216,7 +210,6 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestPermission tests that a touch ends the back-off after a missing permission was granted.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Revoke("ccm", "slb:CreateLoadBalancer") })
@@ -227,7 +220,6 @@ func TestPermission(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestBackoff checks that the delays between retries double.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const base = 40 * time.Millisecond
@@ -250,7 +242,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestHalfMade tests that a sync continues with the load balancer of a first sync that failed after creating it.
+// TestHalfMade: a sync continues with the load balancer that a failed first sync created.
 func TestHalfMade(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -275,7 +267,6 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// TestEnd tests the ways in which a Service gives up its load balancer.
 func TestEnd(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -330,7 +321,6 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestReuse tests a user's load balancer that the Service names.
 func TestReuse(t *testing.T) {
 	for _, c := range []struct {
 		name, override string
@@ -361,7 +351,6 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestAddress tests what the status shows in place of the load balancer's address.
 func TestAddress(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -397,7 +386,6 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestListeners tests changes of a Service's ports and annotations.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Certificates: []sim.Certificate{{ID: "cert-1"}}}, 1)
@@ -450,7 +438,6 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestBackends checks that changes of nodes and Pods sync only the backends.
 func TestBackends(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -497,7 +484,6 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestRestart checks that a restart syncs every Service.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -517,7 +503,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestAdditionalTags checks that a Service's list of tags replaces other tags.
 func TestAdditionalTags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -531,7 +516,6 @@ func TestAdditionalTags(t *testing.T) {
 	}
 }
 
-// TestEventBudget checks that a Service's changes produce 25 Events and then none.
 func TestEventBudget(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -561,7 +545,7 @@ func TestEventBudget(t *testing.T) {
 	}
 }
 
-// TestConnectionCut tests a connection that breaks: as in reality, the Event shows the whole URL of the request.
+// As in reality, the Event of a cut connection shows the whole URL of the request.
 func TestConnectionCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.cloud.Fault(sim.Fault{Action: "DescribeLoadBalancers", CutBefore: true}) })
@@ -578,7 +562,6 @@ func TestConnectionCut(t *testing.T) {
 	})
 }
 
-// TestDuplicates tests a tag that was copied to a second load balancer.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -596,7 +579,6 @@ func TestDuplicates(t *testing.T) {
 		"/web] find multiple loadbalances by tag, lbIds["+strings.Join(ids, ",")+"]")
 }
 
-// TestAdopt tests a user's group that the Service names.
 func TestAdopt(t *testing.T) {
 	world := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VGroups: []sim.VGroup{
 		{ID: "rsp-1", Name: "mine", Backends: []sim.Backend{{Server: "i-9", Port: 1}}},
@@ -649,8 +631,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestBadProviderID tests a node that is not an ECS instance: its error appears only when the listener looks for its
-// group.
+// TestBadProviderID: the error of a node that is not an ECS instance appears only when the listener looks for its group.
 func TestBadProviderID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -673,7 +654,6 @@ func TestBadProviderID(t *testing.T) {
 		id, svc.Spec.Ports[0].NodePort, r.ns, clusterID))
 }
 
-// TestAttributes tests changes of attributes that can change after creation.
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -700,7 +680,6 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestToken tests a controller with temporary credentials.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Callers: []sim.Caller{{Name: "lent", AccessKeyID: "STS.1", Secret: "s", Token: "t", Allow: []string{"*"}}}}, 1, func(r *rig) {
@@ -710,8 +689,7 @@ func TestToken(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestPodsSkipped tests a Pod whose network interface disappears: its backend is kept, and so are those of deleted
-// Pods.
+// TestPodsSkipped: the backend of a Pod without a network interface is kept, and so are those of deleted Pods.
 func TestPodsSkipped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}}}}, 0)

@@ -17,7 +17,6 @@ import (
 
 const finalizerCLB = "service.k8s.alibaba/resources"
 
-// A clb syncs Services against CLB instances.
 type clb struct {
 	*controller
 	tokens tokens
@@ -29,14 +28,14 @@ func (b *clb) kind() kind {
 	return kind{component: "service-controller", finalizer: finalizerCLB, refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
-// wantsCLB reports whether the Service requests a CLB. Services with another class belong to other controllers.
+// wantsCLB returns false for a Service with another class: other controllers sync it.
 func wantsCLB(svc *corev1.Service) bool {
 	_, tunnel := svc.Annotations[annotationTunnel]
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil &&
 		!tunnel && svc.Annotations[annotationClass] == ""
 }
 
-// A pass is one sync of a Service as it was when the pass began. Later changes are left to the next pass.
+// A pass is one sync of a Service as it was at the start; later changes wait for the next pass.
 type pass struct {
 	*controller
 	tokens  *tokens // client tokens of CLB
@@ -62,7 +61,6 @@ func (b *clb) begin(svc *corev1.Service, events record.EventRecorder) *pass {
 	return p
 }
 
-// annotation returns an annotation that the release reads, without the prefix.
 func (p *pass) annotation(name string) string {
 	if since := introduced(name); since != "" && !p.version.since(since) {
 		return ""
@@ -74,7 +72,6 @@ func (p *pass) event(n note) { p.events.Event(p.svc, n.kind, n.reason, n.message
 
 func (p *pass) service() string { return p.svc.Namespace + "/" + p.svc.Name }
 
-// fail writes the Event of a failed write to Kubernetes.
 func (p *pass) fail(reason, doing string, err error) error {
 	p.event(note{corev1.EventTypeWarning, reason, "Error " + doing + ": " + err.Error()})
 	return fmt.Errorf("%s: %w", doing, err)
@@ -98,8 +95,8 @@ func (b *clb) ensure(ctx context.Context, svc *corev1.Service, events record.Eve
 	return p.conclude(ctx, lb.id, func() []corev1.LoadBalancerIngress { return p.ingress(ctx, lb) }, backends, "has invalid backend in vservergroups")
 }
 
-// conclude marks the Service as synced in its Pods, labels and status, in this order, and then writes an Event. If
-// backends are missing, it writes no Event and queues the Service again.
+// conclude marks the Service as synced in its Pods, labels and status, in this order, and then writes an Event. If backends are
+// missing, it queues the Service again instead of writing the Event.
 func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.LoadBalancerIngress, backends groups, lacking string) error {
 	if err := p.open(ctx, backends); err != nil {
 		p.event(note{corev1.EventTypeWarning, reasonFailedReadiness, fmt.Sprintf(
@@ -122,8 +119,6 @@ func (p *pass) conclude(ctx context.Context, id string, ingress func() []corev1.
 	return nil
 }
 
-// clean deletes the load balancer of a Service that no longer wants one, or removes the Service's parts from a load
-// balancer that is not the controller's own.
 func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	if b.DryRun {
 		return b.try(ctx, svc, events)
@@ -135,8 +130,7 @@ func (b *clb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// end calls apply to delete the cloud resources, and then removes the marks of a synced Service, the finalizer last. An
-// error of a missing load balancer is ignored.
+// end calls apply to delete cloud resources, which may be missing, and then removes labels, status and, last, the finalizer.
 func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (string, error)) error {
 	if slices.Contains(p.svc.Finalizers, finalizer) {
 		if id, err := apply(); err != nil && !strings.Contains(err.Error(), gone) {
@@ -157,8 +151,7 @@ func (p *pass) end(ctx context.Context, finalizer, gone string, apply func() (st
 	return nil
 }
 
-// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even
-// with an error.
+// apply makes the cloud match the Service. The returned load balancer is never nil, and has an ID if one is known, even with an error.
 func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	remote := &balancer{}
 	want, err := p.wanted(ctx)
@@ -171,7 +164,6 @@ func (p *pass) apply(ctx context.Context) (*balancer, groups, error) {
 	return remote, want.groups, nil
 }
 
-// wanted returns the load balancer that the Service requests.
 func (p *pass) wanted(ctx context.Context) (*balancer, error) {
 	if deleting(p.svc) {
 		return &balancer{reused: p.annotation("id") != "", preserve: p.preserves()}, nil
@@ -184,7 +176,7 @@ func (p *pass) wanted(ctx context.Context) (*balancer, error) {
 		return nil, fmt.Errorf("build vserver groups error: %w", err)
 	}
 	if want.listeners, err = p.wantedListeners(want.reused); err != nil {
-		// The controller has this spelling.
+		// The typo is the controller's.
 		return nil, fmt.Errorf("builid lb listener error: %w", err)
 	}
 	return want, nil
@@ -243,7 +235,6 @@ func (p *pass) applyTo(ctx context.Context, want, remote *balancer) error {
 	return wrap("cleanup lb error", p.cleanup(ctx, want, remote))
 }
 
-// read reads the current state of the Service's load balancer.
 func (p *pass) read(ctx context.Context, want, remote *balancer) error {
 	tasks := []func() error{
 		func() (err error) {
@@ -264,13 +255,11 @@ func (p *pass) read(ctx context.Context, want, remote *balancer) error {
 	return together(tasks...)
 }
 
-// ownsListeners reports whether the controller manages the listeners. On a load balancer that it did not create, it
-// does so only on request.
+// ownsListeners reports whether the controller manages the listeners: on a load balancer of others, only on request.
 func (p *pass) ownsListeners(want *balancer) bool {
 	return !want.reused || p.annotation("force-override-listeners") == "true"
 }
 
-// notFound returns the error of a sync of backends if the load balancer is missing.
 func (p *pass) notFound() error {
 	if !p.version.since("v2.3.0") {
 		return p.gone()
@@ -278,7 +267,6 @@ func (p *pass) notFound() error {
 	return fmt.Errorf("alicloud: can not find loadbalancer by tag [%s:%s]", tagOwn, p.name)
 }
 
-// gone returns the error of a Service whose load balancer is missing.
 func (p *pass) gone() error {
 	ip := ""
 	if ingress := p.svc.Status.LoadBalancer.Ingress; len(ingress) > 0 {
@@ -321,7 +309,6 @@ func (p *pass) eipsOf(ctx context.Context, lb string) ([]corev1.LoadBalancerIngr
 	return ips, nil
 }
 
-// wrap prefixes an error; nil remains nil.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -329,7 +316,7 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// together runs tasks in parallel and joins their errors in the order of the tasks: one unchanged, several as "[a, b]".
+// together runs tasks in parallel and joins their errors in task order: one unchanged, several as "[a, b]".
 func together(tasks ...func() error) error {
 	errs := make([]error, len(tasks))
 	var running sync.WaitGroup
@@ -355,7 +342,6 @@ func each(ctx context.Context, n int, do func(i int) error) []error {
 	return errs
 }
 
-// aggregate joins errors as Kubernetes does, without nil ones.
 func aggregate(errs []error) error {
 	if a := utilerrors.NewAggregate(errs); a != nil {
 		return a

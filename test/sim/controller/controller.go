@@ -1,18 +1,17 @@
-// Package controller is a simulated cloud-controller-manager. It syncs LoadBalancer Services of a real API server
-// against the simulated cloud, and leaves the Events, labels, finalizers and status of the real one. [Run] plays
-// v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search for and reuse of a load balancer,
-// calls and their order, texts of Events, back-off. Code names the release since which behaviour differs. Facts are
-// from the public source and recorded runs of v2.14.0. Oddities are kept: an error in one port's backends appears only
-// when its listener finds no group, errors in reading a group's backends are ignored, and no error is cleaned up.
+// Package controller is a simulated cloud-controller-manager. It syncs LoadBalancer Services of a real API server against the
+// simulated cloud, and leaves the Events, labels, finalizers and status of the real one.
 //
-// Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync), with loadbalancer.go,
-// vgroups.go, listeners.go and message.go. sequence.go has releases before v2.12.0, first.go the first generation
-// (v1.9.3), nlb*.go NLB, route.go the routes to nodes. Another kind of load balancer is a [kind] in [Run]. [GitOps]
-// reverts changes.
+// [Run] plays v2.14.0 by default, faithful wherever it affects failures: triggers, hash, search for and reuse of a load balancer,
+// calls and their order, texts of Events, back-off. Code names the release since which behaviour differs. Facts are from the
+// public source and recorded runs of v2.14.0. Oddities are kept: an error in one port's backends appears only when its listener
+// finds no group, errors in reading a group's backends are ignored, and no error is cleaned up.
+//
+// Begin with trigger.go (what queues a Service), loop.go (its turn) and clb.go (its sync). sequence.go has releases before
+// v2.12.0, first.go the first generation (v1.9.3), nlb*.go NLB, route.go the routes to nodes. [GitOps] reverts changes.
 //
 // Not simulated: routes of nodes that leave; the feature gate by which an annotation chooses the kind of load balancer;
-// Endpoints, which releases before v2.9.1 read instead of EndpointSlices; the edge load balancers of v2.7 and v2.8; the
-// cluster's resource group for new load balancers.
+// Endpoints, which releases before v2.9.1 read instead of EndpointSlices; the edge load balancers of v2.7 and v2.8; the cluster's
+// resource group for new load balancers.
 package controller
 
 import (
@@ -41,7 +40,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// fieldManager is the controller's name in managedFields.
 const fieldManager = "cloud-controller-manager"
 
 // Options configure a controller. Kube, Cloud, Credentials, ClusterID and VPC are required, and VSwitches for intranet
@@ -70,14 +68,12 @@ type Options struct {
 	Pick      func(n int) int // picks one of n vSwitches; nil: at random
 	DryRun    bool            // check every Service once, change nothing, report, and end
 
-	// Before, if not nil, is called with each Event before it is stored, in order, and delays it and all later ones
-	// until it returns. An Event can thus arrive after its failure was handled.
+	// Before, if not nil, is called with each Event before it is stored. It delays that Event and all later ones until it returns.
 	Before func(*corev1.Event)
 
 	Log *slog.Logger // nil: none
 }
 
-// check sets defaults and validates the options.
 func (o *Options) check() (version, error) {
 	v, err := parseVersion(o.Version)
 	if err != nil {
@@ -123,7 +119,6 @@ func (o *Options) check() (version, error) {
 
 var zoneAndVSwitch = regexp.MustCompile(`^[^:,]+:[^:,]+$`)
 
-// A controller is a running simulation.
 type controller struct {
 	Options
 	version   version
@@ -137,7 +132,6 @@ type controller struct {
 	pods     corelisters.PodLister
 }
 
-// wait waits for d on the controller's clock.
 func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(c.pause(d))
 	defer t.Stop()
@@ -149,15 +143,11 @@ func (c *controller) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// pause returns the real duration of d on the controller's clock.
 func (c *controller) pause(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.Speed)
 }
 
-// Run runs the controller until ctx ends, and then returns nil. It returns an error if the options are wrong or the
-// cluster cannot be read.
-//
-// At its start it syncs every LoadBalancer Service. A dry run ends by itself.
+// Run runs the controller until ctx ends (a dry run until it is done), and returns nil, or an error about options or an unreadable cluster.
 func Run(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -179,7 +169,7 @@ func Run(ctx context.Context, o Options) error {
 		c.vswitches = append(c.vswitches, id)
 	}
 
-	// Informers and recorders run until all of their users have ended.
+	// Informers and recorders outlive their users.
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	namespaced, wide := kube.Informers(o.Namespace, ""), kube.Informers("", o.Nodes)
 	services, slices, nodes, pods := namespaced.Services(), namespaced.EndpointSlices(), wide.Nodes(), namespaced.Pods()
@@ -289,8 +279,8 @@ func Start(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
-// correlation returns the recorder's real limits, by the controller's clock: ten Events within ten minutes that differ
-// only in their text become one, and a Service has 25 Events plus one every five minutes.
+// correlation returns the recorder's real limits, on the controller's clock: ten Events within ten minutes that differ only in
+// text become one, and a Service has 25 Events plus one every five minutes.
 func (c *controller) correlation() record.CorrelatorOptions {
 	return record.CorrelatorOptions{
 		QPS:                  float32(c.Speed / 300),
@@ -306,13 +296,10 @@ type sink struct {
 	last      chan struct{} // capacity one; receives when all Events so far are stored
 }
 
-// lastEvent is the object of a marker Event that is not stored. It arrives after all Events that were written before.
+// lastEvent is the object of a marker Event that follows all Events written before it and is not stored.
 const lastEvent = "last-event"
 
-// drain waits until all written Events are stored, or ctx ends.
-//
-// Events are stored in the background, in order, and dropped if too many wait. The marker may be dropped, too, and is
-// then repeated.
+// drain waits until all written Events are stored, or ctx ends. The recorder drops Events if too many wait, so the marker is repeated.
 func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -328,7 +315,6 @@ func (s sink) drain(ctx context.Context, events record.EventRecorder) {
 	}
 }
 
-// isLast reports whether an Event is drain's marker, and signals it.
 func (s sink) isLast(e *corev1.Event) bool {
 	if e.InvolvedObject.Name != lastEvent || e.Reason != lastEvent {
 		return false

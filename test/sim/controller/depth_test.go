@@ -25,10 +25,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// gate is the condition that Pods of the Service web wait for.
 const gate corev1.PodConditionType = "service.readiness.alibabacloud.com/web"
 
-// pod creates a Pod that waits for the Service web. ready is the condition of its containers.
 func (r *rig) pod(name string, ready corev1.ConditionStatus) {
 	r.Helper()
 	pods := r.kube.CoreV1().Pods(r.ns)
@@ -45,7 +43,6 @@ func (r *rig) pod(name string, ready corev1.ConditionStatus) {
 	r.ready(pod, ready)
 }
 
-// ready sets the condition of a Pod's containers.
 func (r *rig) ready(pod *corev1.Pod, ready corev1.ConditionStatus) {
 	r.Helper()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: ready}}
@@ -54,7 +51,6 @@ func (r *rig) ready(pod *corev1.Pod, ready corev1.ConditionStatus) {
 	}
 }
 
-// unready makes all endpoints of a Service not ready.
 func (r *rig) unready(service string) {
 	r.Helper()
 	slices := r.kube.DiscoveryV1().EndpointSlices(r.ns)
@@ -70,8 +66,7 @@ func (r *rig) unready(service string) {
 	}
 }
 
-// TestReadinessGate tests a Pod with a readiness gate: while its containers are not ready, the synced Service is queued
-// again; then the Pod becomes a backend and gets the condition.
+// TestReadinessGate: a synced Service is queued again until a Pod's containers are ready; the Pod then joins and gets the condition.
 func TestReadinessGate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}, 0, func(r *rig) { r.opts.Speed = 200 })
@@ -111,7 +106,7 @@ func TestReadinessGate(t *testing.T) {
 	}
 }
 
-// TestVirtualNode tests that Pods on a virtual node are backends next to servers.
+// TestVirtualNode: Pods on a virtual node are backends next to servers.
 func TestVirtualNode(t *testing.T) {
 	for _, c := range []struct {
 		policy corev1.ServiceExternalTrafficPolicy
@@ -144,8 +139,7 @@ func TestVirtualNode(t *testing.T) {
 	}
 }
 
-// TestHybridNode tests a node outside the cloud with a Pod: neither is a backend since v2.12.1; before, the sync fails
-// on the node.
+// TestHybridNode: since v2.12.1, neither a node outside the cloud nor its Pod is a backend; before, the sync fails on the node.
 func TestHybridNode(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -188,7 +182,6 @@ func TestHybridNode(t *testing.T) {
 	}
 }
 
-// TestDefaultWeight tests an annotation that only v2.14.0 reads.
 func TestDefaultWeight(t *testing.T) {
 	for version, want := range map[string]int{"v2.14.0": 30, "v2.13.0": 100} {
 		t.Run(version, func(t *testing.T) {
@@ -203,7 +196,6 @@ func TestDefaultWeight(t *testing.T) {
 	}
 }
 
-// TestVersions compares the messages of one failure in several releases.
 func TestVersions(t *testing.T) {
 	const gone = "alicloud: can not find loadbalancer, but it's defined in service [IP] this may happen when you delete the loadbalancer"
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}
@@ -251,13 +243,12 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// drop deletes the load balancer of the Service web without the controller, and changes the Service.
 func drop(r *rig) {
 	r.cloud.DropLoadBalancer(r.byName(ownName(r.get("web"))).ID)
 	r.touch("web", "1")
 }
 
-// TestInTurn tests a release that works sequentially: a port without backends has no listener and no Event.
+// TestInTurn: in a release that works sequentially, a port without backends has no listener and no Event.
 func TestInTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -280,7 +271,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// TestExpiredCertificate tests an expired certificate: it does not replace another one, but a new listener uses it.
+// TestExpiredCertificate: an expired certificate does not replace another one, but a new listener uses it.
 func TestExpiredCertificate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Certificates: []sim.Certificate{
@@ -298,8 +289,7 @@ func TestExpiredCertificate(t *testing.T) {
 	r.synced("new", "")
 }
 
-// reports captures the report of a dry run instead of storing it: the Event is about the whole cluster, and exporters
-// of other tests would publish it.
+// reports captures the report of a dry run: it is about the whole cluster, and exporters of other tests would publish it.
 type reports struct {
 	next http.RoundTripper
 	last *corev1.Event
@@ -326,7 +316,6 @@ func (k *reports) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.next.RoundTrip(r)
 }
 
-// rehearse runs a dry run and returns its report.
 func (r *rig) rehearse() *corev1.Event {
 	r.Helper()
 	k := &reports{}
@@ -396,7 +385,6 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestLateEvent tests a failure's Event that arrives after the failure was repaired.
 func TestLateEvent(t *testing.T) {
 	t.Parallel()
 	held, free := make(chan struct{}), make(chan struct{})
@@ -428,7 +416,6 @@ func TestLateEvent(t *testing.T) {
 	r.ensured("web", 1)
 }
 
-// TestSpeed tests five minutes of back-off on a fast clock.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -439,7 +426,6 @@ func TestSpeed(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestEndIsNoFailure ends a controller during a sync and checks that no Event reports a failure.
 func TestEndIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) {
@@ -460,7 +446,6 @@ func TestEndIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestGitOps tests an actor that reverts a change.
 func TestGitOps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)

@@ -10,9 +10,8 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/slb"
 )
 
-// Further domains of an HTTPS listener have certificates of their own, since v2.13.0. The source of that release is not
-// fully public: the order (the listener is written first) and the error of a malformed annotation are inferred from
-// other annotations.
+// Further domains of an HTTPS listener have certificates of their own, since v2.13.0. The source of that release is not fully
+// public: that the listener is written first, and the error of a malformed annotation, are inferred from other annotations.
 
 // domainsOf parses an annotation such as a.example.com:cert-1,b.example.com:cert-2.
 func domainsOf(annotation string) (map[string]string, error) {
@@ -28,7 +27,6 @@ func domainsOf(annotation string) (map[string]string, error) {
 	return domains, nil
 }
 
-// A domainExtension is a further domain of a listener.
 type domainExtension struct{ id, cert string }
 
 // changeDomains makes the further domains of a listener match the request. Without a request, it keeps them.
@@ -58,7 +56,6 @@ func (p *pass) changeDomains(ctx context.Context, lb string, l *listener) error 
 	return p.extendDomains(ctx, lb, l, have)
 }
 
-// extendDomains creates missing domains and changes the certificates of others.
 func (p *pass) extendDomains(ctx context.Context, lb string, l *listener, have map[string]domainExtension) error {
 	for _, domain := range sorted(l.domains) {
 		cert := l.domains[domain]

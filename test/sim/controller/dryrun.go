@@ -16,35 +16,31 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// precheckEvent is the name of the Event in kube-system with the report of a dry run, the check before an upgrade.
+// precheckEvent is the Event in kube-system with the report of a dry run, the check before an upgrade.
 const precheckEvent = "CloudControllerManagerPrecheckResult"
 
-// A precheck is a dry run: the Services that are still to be checked, and the changes that would be made. It is safe
-// for concurrent use.
+// A precheck is a dry run: Services still to be checked, and changes that would be made. It is safe for concurrent use.
 type precheck struct {
 	end func() // called when all are checked
 
-	mu    sync.Mutex
-	left  map[turn]bool
-	items map[string]item
-	count int
-	// The same for NLB.
+	mu           sync.Mutex
+	left         map[turn]bool
+	items        map[string]item
+	count        int
 	networkItems map[string]item
 	networkCount int
 }
 
-// A turn is the check of a Service by one kind of load balancer.
 type turn struct {
 	component string
 	service   cache.ObjectName
 }
 
-// An item is a change that would be made. The field names are those of the real report.
+// The field names of an item are those of the real report.
 type item struct {
 	Name, Id, MessageLevel, MessageCode, AffectCode, AdviseCode, Message string
 }
 
-// expect adds all Services of a kind.
 func (d *precheck) expect(l *loop) error {
 	all, err := l.services.List(labels.Everything())
 	if err != nil {
@@ -60,7 +56,6 @@ func (d *precheck) expect(l *loop) error {
 	return nil
 }
 
-// looked marks a turn as done.
 func (d *precheck) looked(t turn) {
 	d.mu.Lock()
 	delete(d.left, t)
@@ -71,7 +66,6 @@ func (d *precheck) looked(t turn) {
 	}
 }
 
-// report stores the result.
 func (d *precheck) report(ctx context.Context, c *controller) error {
 	type check struct {
 		Name                                            string
@@ -110,7 +104,6 @@ func (d *precheck) report(ctx context.Context, c *controller) error {
 	return nil
 }
 
-// try checks a Service without changing it. An error is written as an Event and not retried.
 func (b *clb) try(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if lb, _, err := p.apply(about(ctx, svc)); err != nil {
@@ -123,21 +116,19 @@ func (b *clb) try(ctx context.Context, svc *corev1.Service, events record.EventR
 
 type aboutKey struct{}
 
-// about records the Service that calls are for.
 func about(ctx context.Context, svc *corev1.Service) context.Context {
 	return context.WithValue(ctx, aboutKey{}, svc.Namespace+"/"+svc.Name)
 }
 
-// A hint is the item that a dry run reports in place of a call: its code, and a text with the values of these
-// parameters.
+// A hint is the item that a dry run reports in place of a call: its code, and a text with the values of these parameters.
 type hint struct {
 	code, text string
 	params     []string
 	about      string // parameter appended to the Service's name
 }
 
-// hints returns the reported hint for each call. Calls that are neither listed here nor silent are made, including two
-// writes: if a release needs another group, its dry run creates that group and its backends.
+// hints returns the reported hint for each call. Unlisted calls are made, including two writes: if a release needs another group,
+// its dry run creates that group and its backends.
 func hints() map[string]hint {
 	const lb, port, group = "LoadBalancerId", "ListenerPort", "VServerGroupId"
 	all := map[string]hint{
@@ -175,7 +166,6 @@ func hints() map[string]hint {
 	return all
 }
 
-// instead reports whether a call is suppressed, and its error.
 func (d *precheck) instead(ctx context.Context, req requests.AcsRequest) (bool, error) {
 	action := req.GetActionName()
 	h, ok := hints()[action]

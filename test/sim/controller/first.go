@@ -13,16 +13,13 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// A firstCLB simulates the first generation of the controller, v1.9.3. It was a different program, based on the library
-// of that time, with other messages:
+// A firstCLB simulates the first generation of the controller, v1.9.3, a different program with other messages:
 //
-//   - It sets no finalizer. It notices a deletion afterwards, and leaves the load balancer
-//     of a Service that is deleted while it is down.
-//   - It creates the load balancer first, then groups, then listeners. Of several matches
-//     it takes the first.
-//   - An attribute that cannot be changed ends the sync.
-//   - A group of Pods behind a named port has port 0, which the cloud rejects.
-//   - Before v1.9.3.339 it stores no hash, and always syncs in full.
+// - It sets no finalizer, so it keeps the load balancer of a Service that is deleted while it is down.
+// - It creates the load balancer first, then groups, then listeners. Of several matches it takes the first.
+// - An attribute that cannot be changed ends the sync.
+// - A group of Pods behind a named port has port 0, which the cloud rejects.
+// - Before v1.9.3.339 it stores no hash, and always syncs in full.
 //
 // Simplified: one call reads all listeners, instead of one call each.
 type firstCLB struct{ *controller }
@@ -31,10 +28,8 @@ func (b firstCLB) kind() kind {
 	return kind{component: "service-controller", refusesPublic: true, wants: wantsCLB, ensure: b.ensure, clean: b.clean}
 }
 
-// hashes reports whether the release stores a hash on a synced Service.
 func (v version) hashes() bool { return v.since("v1.9.3.339") }
 
-// A firstPass is one sync of one Service by the first generation.
 type firstPass struct{ *pass }
 
 func (b firstCLB) begin(svc *corev1.Service, events record.EventRecorder) firstPass {
@@ -73,8 +68,7 @@ func (b firstCLB) ensure(ctx context.Context, svc *corev1.Service, events record
 	return nil
 }
 
-// clean deletes the load balancer of a Service that is deleted or no longer wants one. On a user's load balancer it
-// deletes only the groups.
+// clean deletes the load balancer of a Service that no longer wants one, or only the groups on a user's load balancer.
 func (b firstCLB) clean(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if err := p.end(ctx); err != nil {
@@ -115,7 +109,6 @@ func (p firstPass) end(ctx context.Context) error {
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerResponse())
 }
 
-// sync makes the cloud match the Service, and returns the load balancer.
 func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 	want, err := p.wantedAttributes()
 	if err != nil {
@@ -165,7 +158,7 @@ func (p firstPass) sync(ctx context.Context) (*balancer, error) {
 	return lb, p.tidy(ctx, lb, want)
 }
 
-// find returns the load balancer by the ID that the Service names, by tag or by name, and nil if none exists.
+// find returns the load balancer by the ID that the Service names, by tag or by name, or nil.
 func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	requests := []*slb.DescribeLoadBalancersRequest{slb.CreateDescribeLoadBalancersRequest(), slb.CreateDescribeLoadBalancersRequest()}
 	if id := p.annotation("id"); id != "" {
@@ -188,7 +181,6 @@ func (p firstPass) find(ctx context.Context) (*balancer, error) {
 	return nil, nil
 }
 
-// make creates, tags and reads a load balancer.
 func (p firstPass) make(ctx context.Context, want *balancer) (*balancer, error) {
 	switch {
 	case len(p.svc.Status.LoadBalancer.Ingress) > 0:
@@ -221,8 +213,7 @@ func (p firstPass) make(ctx context.Context, want *balancer) (*balancer, error) 
 	return made, p.describe(ctx, made)
 }
 
-// change checks whether a load balancer may be used, and changes attributes. It stops at the first one that cannot be
-// changed.
+// change checks whether a load balancer may be used, and changes attributes until one cannot be changed.
 func (p firstPass) change(ctx context.Context, want, lb *balancer) error {
 	tags, err := p.tagsOf(ctx, lb.id)
 	if err != nil {
@@ -312,7 +303,6 @@ func (p firstPass) createWithOne(ctx context.Context, lb string, g *group) error
 	return nil
 }
 
-// tidy deletes groups of the Service that no port uses.
 func (p firstPass) tidy(ctx context.Context, lb, want *balancer) error {
 	all, err := p.listGroups(ctx, lb.id)
 	if err != nil {

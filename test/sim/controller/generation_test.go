@@ -13,8 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// TestFirstGeneration tests failures with releases of the first generation. They set no finalizer, and before
-// v1.9.3.276 an Event shows the whole error.
+// TestFirstGeneration: these releases set no finalizer, and before v1.9.3.276 an Event shows the whole error.
 func TestFirstGeneration(t *testing.T) {
 	const api = "Aliyun API Error: RequestId: ID Status Code: 400 Code: "
 	reused := sim.World{LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Tags: map[string]string{"kubernetes.do.not.delete": "a1"}}}}
@@ -94,8 +93,7 @@ func TestSilentRelease(t *testing.T) {
 	}
 }
 
-// TestNamedPort tests a named target port with Pods as backends: the first generation uses port 0, later ones resolve
-// the name.
+// TestNamedPort: for Pods behind a named target port, the first generation uses port 0, later ones resolve the name.
 func TestNamedPort(t *testing.T) {
 	world := sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}}}
 	named := func(s *corev1.Service) {
@@ -141,7 +139,7 @@ func TestNamedPort(t *testing.T) {
 	})
 }
 
-// TestFirstLife tests creation, change and deletion of a Service with v1.9.3.376. The load balancer is deleted last.
+// TestFirstLife checks that the load balancer is deleted last.
 func TestFirstLife(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, plays("v1.9.3.376"))
@@ -185,7 +183,6 @@ func TestFirstLife(t *testing.T) {
 	}
 }
 
-// TestFirstEnds tests other ends of Services of the first generation.
 func TestFirstEnds(t *testing.T) {
 	t.Run("deletion fails", func(t *testing.T) {
 		t.Parallel()
@@ -249,7 +246,6 @@ func TestFirstEnds(t *testing.T) {
 	})
 }
 
-// TestTagActions tests releases that read and write tags with other actions or at other times.
 func TestTagActions(t *testing.T) {
 	for version, want := range map[string][]string{
 		"v2.4.0":  {"CreateLoadBalancer", "AddTags", "DescribeTags", "AddTags"},
@@ -287,8 +283,7 @@ func TestTagActions(t *testing.T) {
 	}
 }
 
-// TestAttributeError tests an attribute that cannot be changed together with a change of ports: before v2.6.0 the sync
-// ends there, later ones continue.
+// TestAttributeError: before v2.6.0 a sync ends at an attribute that cannot be changed; later releases still sync the ports.
 func TestAttributeError(t *testing.T) {
 	for version, goesOn := range map[string]bool{"v2.3.0": false, "v2.4.0": false, "v2.4.4": true, "v2.5.1": false, "v2.6.0": true, "v2.14.0": true} {
 		t.Run(version, func(t *testing.T) {
@@ -312,13 +307,12 @@ func TestAttributeError(t *testing.T) {
 	}
 }
 
-// onOtherPort returns the part of a patch that gives a Service a port and another node port. Other Services of the
-// cluster may have taken node ports, so the API server chooses; it keeps the old one for a port of the same name.
+// onOtherPort returns a patch with another port and a node port that the API server chooses: other Services may have taken any
+// given one, and it keeps the old one for a port of the same name.
 func onOtherPort(port int) string {
 	return fmt.Sprintf(`{"ports":[{"name":"other","port":%d,"targetPort":8080,"protocol":"TCP"}]}`, port)
 }
 
-// TestAnnotationsOfOld checks that an annotation works only since the release that introduced it.
 func TestAnnotationsOfOld(t *testing.T) {
 	for _, c := range []struct {
 		annotation, value, before, since string
@@ -344,7 +338,6 @@ func TestAnnotationsOfOld(t *testing.T) {
 	}
 }
 
-// TestOutsideTheVPC tests Pods outside the VPC with releases that react by an error, not at all, or by an Event.
 func TestOutsideTheVPC(t *testing.T) {
 	for version, want := range map[string][]string{
 		"v2.7.0": {failed + "Error syncing load balancer []: build lb local model error: build vserver groups error: build vgroup for port 80 error: " +
@@ -374,7 +367,7 @@ func TestOutsideTheVPC(t *testing.T) {
 	}
 }
 
-// TestReportingComponent checks that Events have no reporting component before v2.8.0, as in that release's library.
+// TestReportingComponent: before v2.8.0 Events have no reporting component, as in that release's library.
 func TestReportingComponent(t *testing.T) {
 	for version, want := range map[string]string{"v2.7.0": "", "v2.8.0": "service-controller"} {
 		t.Run(version, func(t *testing.T) {

@@ -17,13 +17,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/kubernetes"
 )
 
-// GitOps is an actor that enforces manifests: it reverts changes of fields in a manifest as soon as it sees them. Kube
-// and Want are required.
+// GitOps is an actor that enforces manifests: it reverts changes as soon as it sees them. Kube and Want are required.
 type GitOps struct {
 	Kube *rest.Config
 
-	// Want are the manifests, with namespace and name. Only their annotations and spec count; other fields belong to
-	// others.
+	// Want are the manifests, with namespace and name. Only their annotations and spec count.
 	Want []*corev1.Service
 
 	// Strict removes load balancer annotations that the manifest lacks, like an actor that once owned them.
@@ -69,7 +67,6 @@ func (g GitOps) Run(ctx context.Context) error {
 	return nil
 }
 
-// putBack writes the manifest's fields that the Service lacks.
 func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, svc *corev1.Service) {
 	annotations := map[string]any{}
 	for k, v := range manifest.Annotations {
@@ -102,7 +99,6 @@ func (g GitOps) putBack(ctx context.Context, kube *kubernetes.Client, manifest, 
 	}
 }
 
-// plain returns a part of a Service as JSON, without empty values.
 func plain(part any) any {
 	b, err := json.Marshal(part)
 	if err != nil {
@@ -115,7 +111,7 @@ func plain(part any) any {
 	return withoutEmpty(v)
 }
 
-// holds reports whether whole contains everything in part. Elements of lists are compared by index.
+// holds reports whether whole contains part. Lists are compared by index.
 func holds(whole, part any) bool {
 	switch part := part.(type) {
 	case map[string]any:

@@ -25,8 +25,7 @@ const (
 	protocolHTTPS = "https"
 )
 
-// A listener is a port of the load balancer. A wanted one has only the requested parameters, an existing one those of
-// the cloud.
+// A listener is a port of the load balancer: a wanted one with the requested parameters, an existing one with those of the cloud.
 type listener struct {
 	port      int
 	protocol  string
@@ -38,7 +37,6 @@ type listener struct {
 	domains   map[string]string // certificates of further domains; nil: not requested
 }
 
-// The layers to which a parameter applies.
 var (
 	every   = []string{protocolTCP, protocolUDP, protocolHTTP, protocolHTTPS}
 	layer4  = []string{protocolTCP, protocolUDP}
@@ -46,7 +44,6 @@ var (
 	checked = []string{protocolTCP, protocolHTTP, protocolHTTPS}
 )
 
-// listenerParams returns the parameters that annotations set.
 func listenerParams() []listenerParam {
 	return []listenerParam{
 		{"scheduler", "Scheduler", every, "", ""},
@@ -86,7 +83,6 @@ func listenerParams() []listenerParam {
 	}
 }
 
-// A listenerParam maps an annotation to an API parameter.
 type listenerParam struct {
 	annotation, name string
 	protocols        []string
@@ -94,7 +90,7 @@ type listenerParam struct {
 	needs            string // a difference counts only if this parameter is requested to be on
 }
 
-// value returns the parameter's value, or "" for a number that means "not set".
+// value returns "" for a number that means "not set".
 func (l listenerParam) value(text string) (string, error) {
 	if l.name == "ProxyProtocolV2Enabled" {
 		return strconv.FormatBool(text == "on"), nil
@@ -113,7 +109,6 @@ func (l listenerParam) value(text string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// wantedListeners returns a listener for each port of the Service.
 func (p *pass) wantedListeners(reused bool) ([]*listener, error) {
 	var all []*listener
 	for _, port := range p.svc.Spec.Ports {
@@ -207,7 +202,6 @@ func forwardOf(annotation string, port int) (int, error) {
 	return 0, nil
 }
 
-// listenersOf returns the listeners of a load balancer with all parameters that the cloud returns.
 func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) {
 	req := slb.CreateDescribeLoadBalancerListenersRequest()
 	req.LoadBalancerId, req.MaxResults = &[]string{lb}, requests.NewInteger(50)
@@ -248,7 +242,6 @@ func (p *pass) listenersOf(ctx context.Context, lb string) ([]*listener, error) 
 	}
 }
 
-// put adds a value that is a string, a number or a boolean.
 func put(params map[string]string, name string, value json.RawMessage) {
 	var v any
 	if json.Unmarshal(value, &v) != nil {
@@ -262,16 +255,14 @@ func put(params map[string]string, name string, value json.RawMessage) {
 	}
 }
 
-// A listenerDiff is the difference between wanted and existing listeners.
 type listenerDiff struct {
 	drops, adds []*listener
 	changes     []listenerChange // including changes that may turn out to be empty
 }
 
-// A listenerChange is an update of an existing listener.
 type listenerChange struct{ want, have *listener }
 
-// diffListeners compares the listeners. It leaves listeners of others alone, unless the Service has the same port.
+// diffListeners leaves listeners of others alone, unless the Service has the same port.
 func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	for _, l := range want.listeners {
 		if l.groupID != "" {
@@ -299,7 +290,6 @@ func (p *pass) diffListeners(want, remote *balancer) (*listenerDiff, error) {
 	return d, nil
 }
 
-// among returns the listener with the same port and protocol, or nil.
 func (l *listener) among(all []*listener) *listener {
 	if i := slices.IndexFunc(all, func(o *listener) bool { return o.port == l.port && o.protocol == l.protocol }); i >= 0 {
 		return all[i]
@@ -307,15 +297,14 @@ func (l *listener) among(all []*listener) *listener {
 	return nil
 }
 
-// A listenerPlan is the work on listeners: during the work on groups, after that on one group (by name), and after all
-// of it.
+// A listenerPlan is the work on listeners: during the work on groups, after that on one group (by name), and after all of it.
 type listenerPlan struct {
 	now, later []func(context.Context) error
 	waiting    map[string][]func(ctx context.Context, group string) error
 }
 
-// planListeners orders the work on listeners. A redirecting listener is created after its target and deleted before it;
-// a port that changes its protocol is free only after its old listener is deleted.
+// planListeners orders the work: a redirecting listener is created after its target and deleted before it, and a port that
+// changes its protocol is free only after its old listener is deleted.
 func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	plan := &listenerPlan{waiting: map[string][]func(context.Context, string) error{}}
 	dropped, redirected := map[int]bool{}, map[int]bool{}
@@ -355,7 +344,7 @@ func (p *pass) planListeners(lb string, d *listenerDiff) *listenerPlan {
 	return plan
 }
 
-// applyListeners executes the plan. It skips a listener whose group was not created, and returns an error for it.
+// applyListeners skips a listener whose group was not created, and returns an error for it.
 func (p *pass) applyListeners(ctx context.Context, lb string, plan *listenerPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error
@@ -409,8 +398,7 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	return p.extendDomains(ctx, lb, l, nil)
 }
 
-// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its
-// listener is recreated.
+// updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its listener is recreated.
 func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) error {
 	l, have := c.want, c.have
 	if have.status == "stopped" {
@@ -477,7 +465,6 @@ func (p *pass) checkCertificate(ctx context.Context, old, now string) error {
 	return nil
 }
 
-// certificate returns nil if the certificate does not exist.
 func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertificate, error) {
 	req, resp := slb.CreateDescribeServerCertificatesRequest(), slb.CreateDescribeServerCertificatesResponse()
 	req.ServerCertificateId = id
@@ -490,7 +477,6 @@ func (p *pass) certificate(ctx context.Context, id string) (*slb.ServerCertifica
 	return nil, nil
 }
 
-// writeListener creates or changes a listener with its protocol's action.
 func (p *pass) writeListener(ctx context.Context, action, lb string, l *listener, params map[string]string) error {
 	req := requests.NewCommonRequest()
 	req.Method, req.Product, req.Version = requests.POST, "Slb", "2014-05-15"
@@ -517,8 +503,7 @@ func (p *pass) deleteListener(ctx context.Context, lb string, l *listener) error
 	return p.cloud.call(ctx, req, slb.CreateDeleteLoadBalancerListenerResponse())
 }
 
-// named returns the protocol parameter that identifies a listener of a port: since v2.6.0 a port can have one for TCP
-// and one for UDP.
+// named returns the protocol parameter: since v2.6.0 a port can have a TCP and a UDP listener.
 func (p *pass) named(protocol string) string {
 	if !p.version.since("v2.6.0") {
 		return ""

@@ -38,7 +38,7 @@ const (
 	protectedBy     = "managed.by.ack"
 )
 
-// A balancer is a load balancer. A wanted one has only the requested fields, an existing one those of the cloud.
+// A balancer is a load balancer: a wanted one with the requested fields, an existing one with those of the cloud.
 type balancer struct {
 	id, name, address, addressType, ipVersion string
 	network, vswitch, masterZone, slaveZone   string
@@ -55,7 +55,6 @@ type balancer struct {
 	fresh    bool // created in this sync
 }
 
-// preserves reports whether the load balancer outlives the Service.
 func (p *pass) preserves() bool {
 	return p.annotation("preserve-lb-on-delete") != ""
 }
@@ -91,8 +90,8 @@ func (p *pass) wantedAttributes() (*balancer, error) {
 	return want, nil
 }
 
-// find fills in lb with the Service's load balancer: by the ID that the Service names, which must exist, by tag, or by
-// name. The ID is empty if none exists. It does not use the label with the ID.
+// find fills in lb by the ID that the Service names, which must exist, by tag, or by name. The ID is empty if none exists. The
+// label with the ID is not used.
 func (p *pass) find(ctx context.Context, lb *balancer) error {
 	if id := cmp.Or(p.annotation("id"), lb.id); id != "" {
 		lb.id = id
@@ -177,7 +176,6 @@ func (p *pass) tagsOf(ctx context.Context, lb string) (map[string]string, error)
 	}
 }
 
-// firstTagsOf reads tags as releases before v2.5.0 did.
 func (p *pass) firstTagsOf(ctx context.Context, lb string) (map[string]string, error) {
 	req, resp := slb.CreateDescribeTagsRequest(), slb.CreateDescribeTagsResponse()
 	req.LoadBalancerId = lb
@@ -209,7 +207,7 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 		if err := p.find(ctx, remote); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", remote.id, err)
 		}
-		// Its tags are not read again: it was created with them.
+		// The tags are those of the creation; they are not read again.
 		remote.tags = map[string]string{tagOwn: p.name}
 	}
 	if !want.reused {
@@ -221,15 +219,13 @@ func (p *pass) settle(ctx context.Context, want, remote *balancer) error {
 	return nil
 }
 
-// unusable returns why a load balancer that the Service names must not be used.
 func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) string {
 	_, own := lb.tags[tagOwn]
 	_, cluster := lb.tags[tagCluster]
 	if own || cluster {
 		return "can not reuse loadbalancer created by kubernetes."
 	}
-	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no
-	// longer be changed.
+	// With an EIP the status shows another address. Before v2.7.0 the check ignored that, and such a Service could no longer be changed.
 	shown := p.annotation("external-ip-type") == "eip" && p.version.since("v2.7.0")
 	if shown || len(ingress) == 0 {
 		return ""
@@ -241,9 +237,8 @@ func (p *pass) unusable(lb *balancer, ingress []corev1.LoadBalancerIngress) stri
 	return fmt.Sprintf("service has been associated with ip [%v], cannot be bound to ip [%s]", ingress[0].IP, lb.address)
 }
 
-// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is
-// full, releases since v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that
-// got none is later found by name.
+// create creates a load balancer and returns its ID. Without a vSwitch of its own it uses a random one; if that is full, releases since
+// v2.13.0 look for one with room. Before v2.10.0 tags were set afterwards; a load balancer that got none is later found by name.
 func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	lb := *want
 	lb.addressType = cmp.Or(lb.addressType, addressInternet)
@@ -281,17 +276,14 @@ func (p *pass) create(ctx context.Context, want *balancer) (string, error) {
 	return id, nil
 }
 
-// sinceByUse is the release since which load balancers are billed by use by default. Before, those without a charge
-// type were billed by spec.
+// sinceByUse is the first release that bills by use by default; before, a missing charge type meant billing by spec.
 const sinceByUse = "v2.12.1"
 
-// bySpec reports whether a charge type, in any case, allows a spec.
 func (p *pass) bySpec(charge string) bool {
 	return strings.EqualFold(charge, payBySpec) || charge == "" && !p.version.since(sinceByUse)
 }
 
-// createIn sends the creation. Since v2.10.0 it uses the same client token until the load balancer is deleted through
-// the controller.
+// createIn sends the creation. Since v2.10.0 the client token stays the same until the controller deletes the load balancer.
 func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	req, resp := slb.CreateCreateLoadBalancerRequest(), slb.CreateCreateLoadBalancerResponse()
 	req.ClientToken = uuid.NewString()
@@ -325,8 +317,7 @@ func (p *pass) createIn(ctx context.Context, lb *balancer) (string, error) {
 	return resp.LoadBalancerId, nil
 }
 
-// roomy returns the first of the controller's vSwitches with a free address, except the full one. It reads them one by
-// one, and skips those that it cannot read.
+// roomy returns the controller's first vSwitch with a free address, except the full one. It reads them one by one, skipping unreadable ones.
 func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	for _, id := range p.vswitches {
 		if id == full {
@@ -345,8 +336,7 @@ func (p *pass) roomy(ctx context.Context, full string) (string, error) {
 	return "", errors.New("no available vsw found")
 }
 
-// let deletes the controller's own load balancer, or keeps it without protection and tags if the Service says so. It
-// leaves others alone.
+// let deletes the controller's own load balancer, or keeps it without protection and tags if the Service says so.
 func (p *pass) let(ctx context.Context, want, remote *balancer) error {
 	if want.reused || remote.id == "" {
 		return nil
@@ -380,7 +370,6 @@ func (p *pass) let(ctx context.Context, want, remote *balancer) error {
 	return nil
 }
 
-// unlock disables deletion protection.
 func (p *pass) unlock(ctx context.Context, lb *balancer) error {
 	if lb.deleteProtection != "on" {
 		return nil
@@ -389,7 +378,6 @@ func (p *pass) unlock(ctx context.Context, lb *balancer) error {
 		p.protectFromDeletion(ctx, lb.id, "off"))
 }
 
-// unprotect disables both protections.
 func (p *pass) unprotect(ctx context.Context, lb *balancer) error {
 	if err := p.unlock(ctx, lb); err != nil || lb.modificationProtection != protected {
 		return err
@@ -398,8 +386,7 @@ func (p *pass) unprotect(ctx context.Context, lb *balancer) error {
 		p.protectFromChange(ctx, lb.id, unprotected))
 }
 
-// update makes the attributes of the load balancer match the Service. Each change of an attribute that is fixed at
-// creation is an error, besides errors of calls.
+// update makes the attributes match the Service. Each change of an attribute that is fixed at creation is an error.
 func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	tag, value := tagOwn, p.name
@@ -434,7 +421,6 @@ func (p *pass) update(ctx context.Context, want, remote *balancer) error {
 	return aggregate(errs)
 }
 
-// flags changes the protections and the name, and returns the errors.
 func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error) {
 	if want.deleteProtection != "" && want.deleteProtection != remote.deleteProtection {
 		errs = append(errs, wrap("SetLoadBalancerDeleteProtection", p.protectFromDeletion(ctx, remote.id, want.deleteProtection)))
@@ -450,8 +436,8 @@ func (p *pass) flags(ctx context.Context, want, remote *balancer) (errs []error)
 	return errs
 }
 
-// updateCharge changes the charge type or the spec. A value that differs only in case causes a call in every sync.
-// Before v2.8.0 a spec was sent for every charge type.
+// updateCharge changes the charge type or the spec. A value that differs only in case causes a call in every sync. Before v2.8.0
+// a spec was sent for every charge type.
 func (p *pass) updateCharge(ctx context.Context, want, remote *balancer) error {
 	if want.charge != "" && want.charge != remote.charge {
 		req := slb.CreateModifyLoadBalancerInstanceChargeTypeRequest()
@@ -514,12 +500,11 @@ func (p *pass) updateTags(ctx context.Context, want, remote *balancer) error {
 	return wrap(about("untag", drop), p.untag(ctx, remote.id, drop...))
 }
 
-// reserved reports whether users may not list a tag.
 func reserved(key string) bool {
 	return key == tagOwn || key == tagReused || key == tagCluster || strings.HasPrefix(key, "acs:")
 }
 
-// tag adds tags to a load balancer. Before v2.5.0 another action did so.
+// tag adds tags. Before v2.5.0 another action did so.
 func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error {
 	if !p.version.since("v2.5.0") {
 		return p.firstTag(ctx, lb, tags)
@@ -533,7 +518,6 @@ func (p *pass) tag(ctx context.Context, lb string, tags map[string]string) error
 	return p.cloud.call(ctx, req, slb.CreateTagResourcesResponse())
 }
 
-// firstTag adds tags as releases before v2.5.0 did.
 func (p *pass) firstTag(ctx context.Context, lb string, tags map[string]string) error {
 	var list []map[string]string
 	for _, k := range sorted(tags) {
@@ -569,10 +553,8 @@ func (p *pass) protectFromChange(ctx context.Context, lb, status string) error {
 	return p.cloud.call(ctx, req, slb.CreateSetLoadBalancerModificationProtectionResponse())
 }
 
-// tokens are the client tokens of creations, by the name of the load balancer. The zero value is empty.
-//
-// A token is kept until its load balancer is deleted through the controller, so a vanished one is created again with
-// the same token. A restart discards them.
+// tokens are the client tokens of creations, by the name of the load balancer. A token is kept until the controller deletes its
+// load balancer, so a vanished one is created again with the same token. A restart discards them.
 type tokens struct {
 	mu sync.Mutex
 	m  map[string]string

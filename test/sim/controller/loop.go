@@ -16,24 +16,20 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// A kind is a kind of load balancer, with the Services that request one.
 type kind struct {
-	component string // component of its Events
-	finalizer string // empty: it has none, and notices a deletion afterwards
-	wants     func(*corev1.Service) bool
-	// refusesPublic reports whether Options.NoPublic applies.
+	component     string // component of its Events
+	finalizer     string // empty: it has none, and notices a deletion afterwards
+	wants         func(*corev1.Service) bool
 	refusesPublic bool
 	// unrehearsed reports whether a dry run ends without waiting for its Services.
 	unrehearsed bool
-	// ensure syncs a Service that wants a load balancer; clean removes the resources of one that no longer does. Both
-	// write Events. An error queues the Service again after the back-off.
+	// ensure syncs a Service; clean removes the resources of one that no longer wants a load balancer. Both write Events. An
+	// error queues the Service again after the back-off.
 	ensure, clean func(context.Context, *corev1.Service, record.EventRecorder) error
 }
 
-// A loop syncs the Services of a kind in turn.
-//
-// A change in the cluster queues a Service at once, even during a back-off. Only retries are delayed, and only success
-// resets their delay.
+// A loop syncs the Services of a kind. A change in the cluster queues a Service at once, even during a back-off: only retries are
+// delayed, and only success resets their delay.
 type loop struct {
 	*controller
 	kind
@@ -56,7 +52,6 @@ func (c *controller) backoff() workqueue.TypedRateLimiter[cache.ObjectName] {
 	)
 }
 
-// run syncs Services until ctx ends and running syncs are done.
 func (l *loop) run(ctx context.Context, workers int) {
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
 	var running sync.WaitGroup
@@ -69,7 +64,6 @@ func (l *loop) run(ctx context.Context, workers int) {
 	running.Wait()
 }
 
-// next syncs the next Service, and reports whether more may follow.
 func (l *loop) next(ctx context.Context) bool {
 	name, shutdown := l.queue.Get()
 	if shutdown {
@@ -133,8 +127,8 @@ func (l *loop) sync(ctx context.Context, name cache.ObjectName, log *slog.Logger
 	return nil
 }
 
-// An until is a recorder that drops Events after the end of the controller: calls that the end interrupts have not
-// failed. The real controller's calls end only with its process.
+// An until is a recorder that drops Events after the end of the controller: interrupted calls have not failed. The real
+// controller's calls end only with its process.
 type until struct {
 	record.EventRecorder
 	end <-chan struct{}
@@ -148,8 +142,7 @@ func (u until) Event(o runtime.Object, kind, reason, message string) {
 	}
 }
 
-// cleanDeleted removes the resources of a deleted Service, if one with this name was deleted: the name may belong to
-// another Service now. A restart forgets them.
+// cleanDeleted removes the resources of a deleted Service, whose name may belong to another Service now. A restart forgets them.
 func (l *loop) cleanDeleted(ctx context.Context, name cache.ObjectName) error {
 	l.mu.Lock()
 	svc := l.deleted[name]

@@ -8,8 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reasons of the Events that the controller writes on Services, as of v2.14.0. The functions below have those of older
-// releases.
+// Reasons of Events on Services, as of v2.14.0. The functions below have those of older releases.
 const (
 	reasonSyncFailed         = "SyncLoadBalancerFailed"
 	reasonEnsured            = "EnsuredLoadBalancer"
@@ -31,13 +30,11 @@ const (
 	reasonDeletionTimeChange = "DeleteTimestampChanged"
 )
 
-// A note is the content of an Event, without its object.
 type note struct {
 	kind, reason, message string
 }
 
-// syncFailed returns the Event of a failed sync; lb is the ID of the load balancer, empty if none exists. Releases
-// between v1.9.3.101 and v1.9.3.276 wrote none.
+// syncFailed returns the Event of a failed sync; lb may be empty. Releases between v1.9.3.101 and v1.9.3.276 wrote none.
 func (v version) syncFailed(lb string, err error) note {
 	text := v.reduce(err)
 	switch {
@@ -54,7 +51,6 @@ func (v version) syncFailed(lb string, err error) note {
 	return note{corev1.EventTypeWarning, "Failed", "Fail to ensure loadbalancer, error " + text}
 }
 
-// cleanFailed returns the Event of a failed deletion.
 func (v version) cleanFailed(lb string, err error) note {
 	text := v.reduce(err)
 	switch {
@@ -72,7 +68,6 @@ func (v version) cleanFailed(lb string, err error) note {
 	return note{corev1.EventTypeWarning, "Failed", "Fail to delete loadbalancer, error " + text}
 }
 
-// ensured returns the Event of a successful sync.
 func (v version) ensured(lb, service string) note {
 	switch {
 	case v.since("v1.9.3.239") && !v.since("v1.9.3.276"):
@@ -83,7 +78,7 @@ func (v version) ensured(lb, service string) note {
 	return note{corev1.EventTypeNormal, reasonEnsured, fmt.Sprintf("Ensured load balancer [%s]", lb)}
 }
 
-// noBackends returns the Event of a Service's port without backends. The sync continues and succeeds.
+// noBackends returns the Event of a port without backends. The sync continues and succeeds.
 func (v version) noBackends(service string) note {
 	switch {
 	case !v.since("v1.9.3.239"):
@@ -102,10 +97,9 @@ const sdkErrorMark = "[SDKError]"
 
 // reduce returns the text of an error in an Event: all of it before v1.9.3.276.
 //
-// Later, only the message of an OpenAPI error is kept, without code, action and request ID. Up to v2.6 it is the text
-// from the last "Message:" of the first line that has one; later, only the first OpenAPI error counts, and the text
-// before the next one remains as a rest of the wrapping. An error without an OpenAPI error is shown whole, with its
-// line breaks.
+// Later, only the message of an OpenAPI error is kept, without code, action and request ID. Up to v2.6 it is the text from the
+// last "Message:" of the first line that has one; later, only the first OpenAPI error counts, and the text before the next one
+// remains as a rest of the wrapping. An error without an OpenAPI error is shown whole, with its line breaks.
 func (v version) reduce(err error) string {
 	text := err.Error()
 	part := text

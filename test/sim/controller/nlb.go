@@ -22,14 +22,12 @@ const (
 	classNLB     = "alibabacloud.com/nlb"
 	finalizerNLB = "service.k8s.alibaba/nlb"
 
-	// throttledTries is the number of attempts of a throttled call, throttledWait apart. Releases before v2.12.0 make
-	// one.
+	// throttledTries is the number of attempts of a throttled call, throttledWait apart. Releases before v2.12.0 make one.
 	throttledTries = 10
 	throttledWait  = time.Second
 )
 
-// An nlb syncs Services against NLB instances, since v2.5.0. It signs requests as for other products, which the cloud
-// accepts.
+// An nlb syncs Services against NLB instances, since v2.5.0. It signs requests as for other products, which the cloud accepts.
 type nlb struct {
 	*controller
 	tokens tokens
@@ -40,12 +38,10 @@ func (b *nlb) kind() kind {
 		unrehearsed: !b.version.since(networkRehearsals)}
 }
 
-// wantsNLB reports whether the Service requests an NLB, by its class.
 func wantsNLB(svc *corev1.Service) bool {
 	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == classNLB
 }
 
-// A networkPass is one sync of one Service against its NLB.
 type networkPass struct{ *pass }
 
 func (b *nlb) begin(svc *corev1.Service, events record.EventRecorder) networkPass {
@@ -54,8 +50,7 @@ func (b *nlb) begin(svc *corev1.Service, events record.EventRecorder) networkPas
 	return networkPass{p}
 }
 
-// annotation returns an annotation that this release reads for NLB, without the prefix. Some were introduced for CLB
-// earlier, others later.
+// annotation returns an annotation that this release reads for NLB. Some came earlier than for CLB, others later.
 func (p networkPass) annotation(name string) string {
 	if since := introducedNLB(name); since != "" && !p.version.since(since) {
 		return ""
@@ -126,7 +121,7 @@ func (b *nlb) clean(ctx context.Context, svc *corev1.Service, events record.Even
 	})
 }
 
-// A networkBalancer is an NLB. A wanted one has only the requested fields, an existing one those of the cloud.
+// A networkBalancer is an NLB: a wanted one with the requested fields, an existing one with those of the cloud.
 type networkBalancer struct {
 	id, name, dns, vpc, status            string
 	addressType, ipVersion, resourceGroup string
@@ -144,10 +139,8 @@ type networkBalancer struct {
 	reused, preserve bool
 }
 
-// A zoneMapping is the vSwitch of a zone in which an NLB has an address.
 type zoneMapping struct{ zone, vswitch, address, eip string }
 
-// ask makes a call and decodes the answer into out, which may be nil.
 func (p networkPass) ask(ctx context.Context, action string, params map[string]string, out any) error {
 	if p.cloud.dry != nil {
 		if instead, err := p.instead(action, params); instead {
@@ -183,8 +176,7 @@ func (p networkPass) ask(ctx context.Context, action string, params map[string]s
 	}
 }
 
-// A networkError is an error response of NLB. Its text includes the status and ends with a blank, because the request
-// ID after it is cut off.
+// The text of a networkError includes the status and ends with a blank, because the request ID after it is cut off.
 type networkError struct {
 	action  string
 	version version
@@ -227,8 +219,7 @@ const (
 	batchInterval               = 2200 * time.Millisecond
 )
 
-// poll calls done at intervals until it returns true or a limit passes. Reaching the limit is not an error: the next
-// sync checks again.
+// poll calls done until it returns true or the limit passes, which is not an error: the next sync checks again.
 func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, done func() (bool, error)) error {
 	for waited := time.Duration(0); ; waited += interval {
 		if ok, err := done(); ok || err != nil {
@@ -243,10 +234,8 @@ func (p networkPass) poll(ctx context.Context, interval, limit time.Duration, do
 	}
 }
 
-// job is the answer of an asynchronous action.
 type job struct{ JobId string }
 
-// finished waits for the end of a job, whatever its result.
 func (p networkPass) finished(ctx context.Context, job string, interval, limit time.Duration) error {
 	return p.poll(ctx, interval, limit, func() (bool, error) {
 		var a struct{ Status string }
@@ -255,7 +244,6 @@ func (p networkPass) finished(ctx context.Context, job string, interval, limit t
 	})
 }
 
-// work makes a call and waits for its job.
 func (p networkPass) work(ctx context.Context, action string, params map[string]string) error {
 	var a job
 	if err := p.ask(ctx, action, params, &a); err != nil {
@@ -264,7 +252,6 @@ func (p networkPass) work(ctx context.Context, action string, params map[string]
 	return p.finished(ctx, a.JobId, jobInterval, jobLimit)
 }
 
-// An nlbAnswer is an NLB in a response.
 type nlbAnswer struct {
 	LoadBalancerId, LoadBalancerName, DNSName, VpcId, AddressType, AddressIpVersion, LoadBalancerStatus, ResourceGroupId string
 	Ipv6AddressType, BandwidthPackageId                                                                                  string
@@ -295,7 +282,7 @@ func (lb *networkBalancer) load(a nlbAnswer) {
 	}
 }
 
-// find looks for the Service's NLB in the same order as for CLB: by ID, by tag, by name.
+// find searches in the same order as for CLB: by ID, by tag, by name.
 func (p networkPass) find(ctx context.Context, lb *networkBalancer) error {
 	// Until the NLB is read, its fields hold the search terms.
 	lb.tags = map[string]string{tagOwn: p.name}
@@ -331,7 +318,6 @@ func (p networkPass) find(ctx context.Context, lb *networkBalancer) error {
 	return nil
 }
 
-// active waits until the NLB is created and reads it.
 func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	id := lb.id
 	err := p.poll(ctx, activeInterval, activeLimit, func() (bool, error) {
@@ -352,7 +338,6 @@ func (p networkPass) active(ctx context.Context, lb *networkBalancer) error {
 	return err
 }
 
-// apply makes the cloud match the Service, and returns the NLB, with an ID if one is known, and the wanted one.
 func (p networkPass) apply(ctx context.Context) (lb, want *networkBalancer, err error) {
 	lb = &networkBalancer{}
 	if want, err = p.wanted(ctx); err != nil {
@@ -372,7 +357,7 @@ func (p networkPass) wanted(ctx context.Context) (*networkBalancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build nlb attribute error: %w", err)
 	}
-	// The second is misspelt; older releases swapped the two.
+	// The typo is the controller's; older releases swapped the two.
 	listeners, groups := "build nlb listener error", "builid nlb server group error"
 	if !p.version.since("v2.11.2") { // pkg/controller/service/nlbv2/model_builder.go
 		listeners, groups = "build nlb server group error", "builid nlb listener error"
@@ -481,12 +466,10 @@ func (p networkPass) tagsOf(ctx context.Context, id string) (map[string]string, 
 	}
 }
 
-// differ reports whether two lists differ as sets.
 func differ(a, b []string) bool {
 	return !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// without returns the elements of a that are not in b.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }

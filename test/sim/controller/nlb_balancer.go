@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// wantedAttributes returns the attributes that the Service requests for the NLB.
 func (p networkPass) wantedAttributes() (*networkBalancer, error) {
 	want := &networkBalancer{
 		id: p.annotation("id"), name: p.annotation("name"), resourceGroup: p.annotation("resource-group-id"),
@@ -84,7 +83,6 @@ func parseZones(s string, reused bool) ([]zoneMapping, error) {
 	return zones, nil
 }
 
-// settle deletes or creates the NLB, or checks that the existing one may be used.
 func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) error {
 	if deleting(p.svc) {
 		return p.let(ctx, want, lb)
@@ -101,8 +99,7 @@ func (p networkPass) settle(ctx context.Context, want, lb *networkBalancer) erro
 		if err := p.find(ctx, lb); err != nil {
 			return fmt.Errorf("update remote model for lbId %s, error: %w", lb.id, err)
 		}
-		// These are not parameters of CreateLoadBalancer. All of them are compared again later, with the state read
-		// here.
+		// CreateLoadBalancer lacks these parameters. All of them are compared again later, with the state read here.
 		if len(want.securityGroups) > 0 || want.ipv6AddressType != "" || want.crossZone != "" {
 			if err := p.update(ctx, want, lb); err != nil {
 				return err
@@ -131,8 +128,8 @@ func (p networkPass) unusable(lb *networkBalancer) string {
 	return fmt.Sprintf("service has been associated with dnsname [%v], cannot be bound to dnsname [%s]", ingress[0].Hostname, lb.dns)
 }
 
-// create creates an NLB and returns its ID. Since v2.11.0 the call includes tags, and the same client token is used
-// until the NLB is deleted through the controller. Before v2.9.1 it had no protection.
+// create creates an NLB and returns its ID. Since v2.11.0 the call includes tags, and the client token stays the same until the
+// controller deletes the NLB. Before v2.9.1 it had no protection.
 func (p networkPass) create(ctx context.Context, want *networkBalancer) (string, error) {
 	params := map[string]string{
 		"LoadBalancerName": cmp.Or(want.name, p.name), "AddressType": cmp.Or(want.addressType, addressInternet), "VpcId": p.VPC,
@@ -159,7 +156,6 @@ func (p networkPass) create(ctx context.Context, want *networkBalancer) (string,
 	return a.LoadbalancerId, p.tag(ctx, a.LoadbalancerId, tags)
 }
 
-// say adds a non-empty parameter.
 func say(params map[string]string, name, value string) {
 	if value != "" {
 		params[name] = value
@@ -191,10 +187,7 @@ func sayList(params map[string]string, name string, values []string) map[string]
 	return params
 }
 
-// let deletes the controller's own NLB, or keeps it without protection and tags if the Service says so. It leaves
-// others alone.
-//
-// It first reads the groups again; if the NLB is gone, they may still exist.
+// let deletes the controller's own NLB, or keeps it unprotected and untagged. It first reads the groups again: they may outlive the NLB.
 func (p networkPass) let(ctx context.Context, want, lb *networkBalancer) error {
 	if want.reused {
 		return nil
@@ -256,7 +249,6 @@ func (p networkPass) untag(ctx context.Context, kind, id string, keys []string) 
 	return p.ask(ctx, "UntagResources", sayList(map[string]string{"ResourceType": kind, "ResourceId.1": id}, "TagKey", keys), nil)
 }
 
-// update makes the attributes of the NLB match the Service.
 func (p networkPass) update(ctx context.Context, want, lb *networkBalancer) error {
 	var errs []error
 	for _, f := range []struct{ name, want, have string }{
@@ -297,7 +289,6 @@ func (p networkPass) update(ctx context.Context, want, lb *networkBalancer) erro
 	return aggregate(errs)
 }
 
-// updateIPv6 opens the IPv6 addresses to the internet, or closes them.
 func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) error {
 	if want.ipv6AddressType == "" || strings.EqualFold(want.ipv6AddressType, lb.ipv6AddressType) {
 		return nil
@@ -309,8 +300,7 @@ func (p networkPass) updateIPv6(ctx context.Context, want, lb *networkBalancer) 
 	return wrap("UpdateNLBIPv6AddressType error", p.ask(ctx, action, map[string]string{"LoadBalancerId": lb.id}, nil))
 }
 
-// updateBandwidth adds the NLB to a common bandwidth package, or removes it from its own if the Service names an empty
-// one.
+// updateBandwidth adds the NLB to a common bandwidth package, or removes it if the Service names an empty one.
 func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalancer) error {
 	if !p.has("bandwidth-package-id") || want.bandwidth == lb.bandwidth {
 		return nil
@@ -327,8 +317,7 @@ func (p networkPass) updateBandwidth(ctx context.Context, want, lb *networkBalan
 	return p.ask(ctx, "AttachCommonBandwidthPackageToLoadBalancer", map[string]string{"LoadBalancerId": lb.id, "BandwidthPackageId": want.bandwidth}, nil)
 }
 
-// updateTags makes the tags match the Service's list, and removes others, except those of the controller and the cloud.
-// Without a list, it removes none.
+// updateTags makes the tags match the Service's list, if any, and removes others, except those of the controller and the cloud.
 func (p networkPass) updateTags(ctx context.Context, want, lb *networkBalancer) error {
 	if len(want.tags) == 0 {
 		return nil
@@ -365,7 +354,6 @@ func (p networkPass) updateTags(ctx context.Context, want, lb *networkBalancer) 
 	return wrap(about("untag", drop), p.untag(ctx, "loadbalancer", lb.id, sorted(drop)))
 }
 
-// updateRest changes the name and cross-zone balancing.
 func (p networkPass) updateRest(ctx context.Context, want, lb *networkBalancer) error {
 	named := want.name != "" && want.name != lb.name
 	crossed := want.crossZone != "" && want.crossZone != lb.crossZone

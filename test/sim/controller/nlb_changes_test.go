@@ -20,7 +20,6 @@ import (
 
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
 
-// networkWorld has the resources that an NLB can refer to.
 func networkWorld() *sim.World {
 	return &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}},
@@ -33,7 +32,6 @@ func networkWorld() *sim.World {
 	}
 }
 
-// writes returns the called actions that change something.
 func (r *rig) writes() []string {
 	return slices.DeleteFunc(r.actions(), isRead)
 }
@@ -42,8 +40,8 @@ func isRead(action string) bool {
 	return strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get") || strings.HasPrefix(action, "Describe")
 }
 
-// changes returns the calls that changed something, sorted. Rejected calls are left out: a listener with a new protocol
-// is created in parallel with the deletion of the old one, and retried if the port is still in use.
+// changes returns the successful writes, sorted. Rejected calls vary: a listener with a new protocol is created in parallel with
+// the deletion of the old one, and retried if the port is still in use.
 func (r *rig) changes() []string {
 	var names []string
 	for _, c := range r.cloud.CallsOf("ccm") {
@@ -54,7 +52,6 @@ func (r *rig) changes() []string {
 	return slices.DeleteFunc(sorted(names), isRead)
 }
 
-// wish sets annotations, named without the prefix.
 func (r *rig) wish(name string, pairs ...string) {
 	r.Helper()
 	said := map[string]string{}
@@ -68,7 +65,6 @@ func (r *rig) wish(name string, pairs ...string) {
 	r.patch(name, string(b))
 }
 
-// group returns the server group of an NLB's first listener.
 func (r *rig) group(lb string) sim.ServerGroup {
 	r.Helper()
 	w := r.cloud.Snapshot()
@@ -76,7 +72,6 @@ func (r *rig) group(lb string) sim.ServerGroup {
 	return w.ServerGroups[slices.IndexFunc(w.ServerGroups, func(g sim.ServerGroup) bool { return g.ID == id })]
 }
 
-// TestNLBChanges makes one change after the other, and checks the calls and the resulting cloud.
 func TestNLBChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 1, func(r *rig) { r.opts.Speed = 500 })
@@ -255,7 +250,6 @@ func TestNLBChanges(t *testing.T) {
 	}
 }
 
-// TestNLBRefusesWishes tests annotations that the controller rejects.
 func TestNLBRefusesWishes(t *testing.T) {
 	const (
 		local    = "[]: build lb local model error: "
@@ -360,7 +354,6 @@ func TestNLBRefusesWishes(t *testing.T) {
 	}
 }
 
-// failedWith waits for a failed sync of a Service with a load balancer, and returns its ID.
 func (r *rig) failedWith(service string) string {
 	r.Helper()
 	id := ""
@@ -375,7 +368,6 @@ func (r *rig) failedWith(service string) string {
 	return id
 }
 
-// TestNLBReleases tests differences of older releases.
 func TestNLBReleases(t *testing.T) {
 	for _, c := range []struct {
 		version string
@@ -491,7 +483,6 @@ func TestNLBPorts(t *testing.T) {
 	}
 }
 
-// TestNLBNodeAddresses tests nodes that are servers by their addresses.
 func TestNLBNodeAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 1, func(r *rig) {
@@ -559,7 +550,6 @@ func sorted(list []string) []string {
 	return list
 }
 
-// TestNLBJobs tests slow and failing jobs.
 func TestNLBJobs(t *testing.T) {
 	slow := func(d time.Duration) sim.Lag { return sim.Lag{Jobs: sim.Duration(d)} }
 	fault := func(f sim.Fault) func(*rig) { return func(r *rig) { r.cloud.Fault(f) } }
@@ -652,7 +642,7 @@ func count(list []string, what string) int {
 	return n
 }
 
-// TestNLBPodsWithoutInterface tests Pods whose network interfaces are missing: others are added, but none is removed.
+// TestNLBPodsWithoutInterface: while network interfaces are missing, Pods are added, but none is removed.
 func TestNLBPodsWithoutInterface(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, networkWorld(), 0, func(r *rig) { r.opts.Speed = 500 })
@@ -675,8 +665,7 @@ func TestNLBPodsWithoutInterface(t *testing.T) {
 	}
 }
 
-// TestNLBDryRun tests the check before an upgrade: releases before v2.15.0 do not support NLB there. The report is
-// about the whole cluster, so nothing else may run at the same time.
+// TestNLBDryRun runs alone, because the report is about the whole cluster. Releases before v2.15.0 do not support NLB there.
 func TestNLBDryRun(t *testing.T) {
 	for _, version := range []string{"v2.14.0", "v2.15.0"} {
 		t.Run(version, func(t *testing.T) {

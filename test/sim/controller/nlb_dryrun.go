@@ -9,14 +9,12 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// networkRehearsals is the first release that supports dry runs with NLB. Earlier ones panic at the first call: a
-// Service gets only its finalizer and earlier Events, and is not in the report.
+// networkRehearsals is the first release that supports dry runs with NLB. Earlier ones panic at the first call: a Service gets
+// only its finalizer and earlier Events, and is not in the report.
 const networkRehearsals = "v2.15.0"
 
-// checkNLB names the report's part about NLB.
 const checkNLB = "ccmNLB"
 
-// rehearse checks a Service without changing it. An error is written as an Event and not retried.
 func (b *nlb) rehearse(ctx context.Context, svc *corev1.Service, events record.EventRecorder) error {
 	p := b.begin(svc, events)
 	if lb, _, err := p.apply(ctx); err != nil {
@@ -25,7 +23,6 @@ func (b *nlb) rehearse(ctx context.Context, svc *corev1.Service, events record.E
 	return nil
 }
 
-// networkHints returns the hint that a dry run reports for each write of NLB.
 func networkHints() map[string]hint {
 	const lb, group, listener = "LoadBalancerId", "ServerGroupId", "ListenerId"
 	return map[string]hint{
@@ -64,8 +61,7 @@ func networkHints() map[string]hint {
 	}
 }
 
-// instead reports whether a dry run suppresses a call, and its error. Reads are made. A write without a hint makes the
-// controller panic, such as joining a security group.
+// instead reports whether a dry run suppresses a call, and its error. A write without a hint, such as joining a security group, panics.
 func (p networkPass) instead(action string, params map[string]string) (bool, error) {
 	h, ok := networkHints()[action]
 	read := strings.HasPrefix(action, "List") || strings.HasPrefix(action, "Get")

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// networkBatch is the number of servers in one call.
 	networkBatch = 40
 
 	groupOfInstances = "Instance"
@@ -24,7 +23,6 @@ const (
 	backendIP = "ip" // of a group of addresses
 )
 
-// networkKey returns the name or description of one of the Service's resources.
 func (p networkPass) networkKey(port, protocol string) string {
 	return strings.Join([]string{"k8s", port, protocol, p.svc.Name, p.svc.Namespace, p.ClusterID}, ".")
 }
@@ -34,7 +32,6 @@ func (p networkPass) networkMine(key string) bool {
 	return len(parts) == 6 && parts[0] == "k8s" && slices.Equal(parts[3:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
 }
 
-// A networkGroup is a server group: the backends of one port of the Service.
 type networkGroup struct {
 	*group
 	kind       string            // empty: not requested
@@ -44,7 +41,6 @@ type networkGroup struct {
 
 type networkGroups []*networkGroup
 
-// plain returns the groups as CLB groups.
 func (all networkGroups) plain() groups {
 	var plain groups
 	for _, g := range all {
@@ -53,7 +49,6 @@ func (all networkGroups) plain() groups {
 	return plain
 }
 
-// wantedGroups returns a group for each listener.
 func (p networkPass) wantedGroups(ctx context.Context, want *networkBalancer) (networkGroups, error) {
 	nodes, err := p.candidates()
 	if err != nil {
@@ -83,7 +78,6 @@ func (p networkPass) wantedGroups(ctx context.Context, want *networkBalancer) (n
 	return all, p.findInterfaces(ctx, all.plain())
 }
 
-// wantedGroup returns the group of a listener, without its backends.
 func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	g := &networkGroup{group: &group{name: l.group, keepWeights: strings.EqualFold(p.annotation("ignore-weight-update"), "on")}}
 	switch kind := p.annotation("server-group-type"); {
@@ -110,8 +104,7 @@ func (p networkPass) wantedGroup(l *networkListener) (*networkGroup, error) {
 	return g, nil
 }
 
-// togetherNLB is the first release that looks up the network interfaces of all groups in one pass:
-// pkg/controller/service/nlbv2/server_groups.go.
+// togetherNLB is the first release with one lookup of the interfaces of all groups: pkg/controller/service/nlbv2/server_groups.go.
 const togetherNLB = "v2.11.2"
 
 // wantedServers finds the backends of a group, and before [togetherNLB] the network interfaces of its Pods.
@@ -157,7 +150,6 @@ func (p networkPass) wantedServers(ctx context.Context, want *networkBalancer, l
 	return wrap("build "+mode+" backends error", err)
 }
 
-// byAddress makes backends addresses: of a Pod its own, of a node the internal one.
 func byAddress(all []backend, nodes []*corev1.Node) error {
 	for i := range all {
 		b := &all[i]
@@ -177,7 +169,6 @@ func byAddress(all []backend, nodes []*corev1.Node) error {
 	return nil
 }
 
-// adopt uses the user's group for a port, if the Service names one.
 func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) error {
 	if id == "" {
 		return nil
@@ -195,7 +186,6 @@ func (p networkPass) adopt(ctx context.Context, g *networkGroup, lb, id string) 
 	return nil
 }
 
-// groupByID returns a group with its servers, or nil if it does not exist.
 func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, error) {
 	list, err := p.listGroups(ctx, map[string]string{"ServerGroupIds.1": id})
 	if err != nil || len(list) == 0 {
@@ -204,10 +194,8 @@ func (p networkPass) groupByID(ctx context.Context, id string) (*networkGroup, e
 	return list[0], p.readServers(ctx, list[0].group)
 }
 
-// checkConfig is the prefix of health check parameters.
 const checkConfig = "HealthCheckConfig."
 
-// groupAttributes returns the parameters of a listener's group.
 func (p networkPass) groupAttributes(l *networkListener) (map[string]string, error) {
 	params := map[string]string{"Protocol": l.protocol}
 	say(params, "Scheduler", p.annotation("scheduler"))
@@ -264,8 +252,7 @@ func (p networkPass) groupAttributes(l *networkListener) (map[string]string, err
 	return params, nil
 }
 
-// readGroups reads, with their servers, the Service's tagged groups and the user's groups that it names, whether or not
-// the NLB is the user's.
+// readGroups reads the Service's tagged groups and the user's groups that it names, with their servers.
 func (p networkPass) readGroups(ctx context.Context, lb *networkBalancer) error {
 	var err error
 	if lb.groups, err = p.listGroups(ctx, sayTags(map[string]string{}, map[string]string{tagOwn: p.name, tagCluster: p.ClusterID})); err != nil {
@@ -376,16 +363,14 @@ func (p networkPass) readServers(ctx context.Context, g *group) error {
 	}
 }
 
-// A networkMove creates or updates a group.
 type networkMove struct {
 	want, have       *networkGroup
 	vpc              string
 	add, drop, amend []backend
 }
 
-// planGroups returns the work for the wanted groups, and sets the IDs of existing ones. A group whose type changes is
-// recreated; until then it and its listener have the ID of the old one, so the old one is not deleted before the next
-// sync.
+// planGroups returns the work for the wanted groups, and sets the IDs of existing ones. A group whose type changes is recreated;
+// until then it and its listener keep the old one's ID, so the old one is deleted in the next sync.
 func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]networkMove, error) {
 	var moves []networkMove
 	planned := map[string]bool{}
@@ -418,12 +403,10 @@ func (p networkPass) planGroups(want networkGroups, lb *networkBalancer) ([]netw
 	return moves, nil
 }
 
-// alike reports whether two backends are the same NLB server, ignoring the port.
 func (b backend) alike(o backend) bool {
 	return strings.EqualFold(b.Type, o.Type) && b.ServerID == o.ServerID && (b.Type == backendECS || b.ServerIP == o.ServerIP)
 }
 
-// diffServers returns the servers to add, to remove and to change.
 func diffServers(want, have *networkGroup) (add, drop, amend []backend) {
 	for _, h := range have.backends {
 		if !h.foreign && !slices.ContainsFunc(want.backends, h.alike) {
@@ -444,7 +427,7 @@ func diffServers(want, have *networkGroup) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// applyGroups executes the moves. It sends each group to done as soon as it exists, before its servers are added.
+// applyGroups sends each group to done as soon as it exists, before its servers are added.
 func (p networkPass) applyGroups(ctx context.Context, moves []networkMove, done chan<- groupDone) error {
 	if done != nil {
 		defer close(done)
@@ -540,7 +523,6 @@ func (p networkPass) updateServerGroup(ctx context.Context, m networkMove) error
 	return p.ask(ctx, "UpdateServerGroupAttribute", params, nil)
 }
 
-// servers makes a call about servers of a group, and waits for its job.
 func (p networkPass) servers(ctx context.Context, action, group string, all []backend) error {
 	var errs []error
 	for part := range slices.Chunk(all, networkBatch) {
@@ -559,8 +541,8 @@ func (p networkPass) servers(ctx context.Context, action, group string, all []ba
 	return aggregate(errs)
 }
 
-// cleanup deletes the Service's groups that no port uses, or only untags them if the NLB outlives the Service. From a
-// group with servers of others it removes its own servers. It deletes an unused security group of source ranges last.
+// cleanup deletes the Service's groups that no port uses, or only untags them if the NLB outlives the Service. From a group with
+// servers of others it removes its own. An unused security group of source ranges goes last.
 func (p networkPass) cleanup(ctx context.Context, want, lb *networkBalancer) error {
 	var gone networkGroups
 	for _, g := range lb.groups {

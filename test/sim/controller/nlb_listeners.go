@@ -24,12 +24,10 @@ const (
 
 	protocolTLS = "TCPSSL"
 
-	// proxyMarks is the prefix of the proxy protocol's parameters.
 	proxyMarks = "ProxyProtocolV2Config."
 )
 
-// A networkListener is a port, or a range of ports, of an NLB. A wanted one has only the requested parameters, an
-// existing one those of the cloud.
+// A networkListener is a port, or a range of ports: a wanted one with the requested parameters, an existing one with those of the cloud.
 type networkListener struct {
 	id, protocol, status, group, groupID string
 	port                                 int // 0: from first to last
@@ -39,7 +37,6 @@ type networkListener struct {
 	servicePort                          corev1.ServicePort
 }
 
-// ports returns the ports of a listener as descriptions and errors show them.
 func (l *networkListener) ports(between string) string {
 	if l.port != 0 {
 		return strconv.Itoa(l.port)
@@ -54,7 +51,6 @@ func (l *networkListener) span() (first, last int) {
 	return l.first, l.last
 }
 
-// same reports whether two listeners have the same ports.
 func (l *networkListener) same(o *networkListener) bool {
 	return l.protocol == o.protocol && l.port == o.port && (l.port != 0 || l.first == o.first && l.last == o.last)
 }
@@ -120,8 +116,7 @@ func (p networkPass) wantedListener(port corev1.ServicePort, reused bool) (*netw
 	return l, nil
 }
 
-// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also for listeners
-// without TLS.
+// wantedTLS sets the parameters of the proxy protocol and TLS. The controller sends most of them also without TLS.
 func (p networkPass) wantedTLS(l *networkListener) {
 	flag := func(annotation, name string) {
 		if v := p.annotation(annotation); v != "" {
@@ -232,8 +227,7 @@ func namedGroup(annotation string, port corev1.ServicePort) (string, error) {
 	return "", nil
 }
 
-// readListeners reads the listeners of the NLB. If the Service lists additional certificates, it also reads theirs,
-// twice, as the controller does.
+// readListeners reads the listeners, and their additional certificates twice if the Service lists any, as the controller does.
 func (p networkPass) readListeners(ctx context.Context, lb *networkBalancer) error {
 	all, err := p.listListeners(ctx, lb.id)
 	named := p.has("additional-cert-ids")
@@ -284,7 +278,6 @@ func (p networkPass) listListeners(ctx context.Context, lb string) ([]*networkLi
 	}
 }
 
-// readCertificates reads the additional certificates of TLS listeners.
 func (p networkPass) readCertificates(ctx context.Context, all []*networkListener) error {
 	tls := slices.DeleteFunc(slices.Clone(all), func(l *networkListener) bool { return l.protocol != protocolTLS })
 	return aggregate(each(ctx, len(tls), func(i int) error {
@@ -314,8 +307,7 @@ func (p networkPass) readCertificates(ctx context.Context, all []*networkListene
 	}))
 }
 
-// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step
-// returns its job.
+// A networkPlan is the work on listeners: during the work on groups, and after one group exists, by its name. Each step returns its job.
 type networkPlan struct {
 	now     []networkStep
 	waiting map[string][]networkStep
@@ -365,8 +357,7 @@ func (p networkPass) planListeners(want, lb *networkBalancer) (*networkPlan, err
 	return plan, nil
 }
 
-// listener makes a call that changes a listener, and repeats it after a conflict. It returns its job, and the
-// listener's ID in id if that is not nil.
+// listener makes a call that changes a listener, and repeats it after a conflict. It returns its job, and sets id if not nil.
 func (p networkPass) listener(ctx context.Context, action string, params map[string]string, id *string) (string, error) {
 	var a struct{ JobId, ListenerId string }
 	err := p.again(ctx, "Conflict.Lock", func() error { return p.ask(ctx, action, params, &a) })
@@ -376,7 +367,6 @@ func (p networkPass) listener(ctx context.Context, action string, params map[str
 	return a.JobId, err
 }
 
-// createListener creates a listener, and then adds additional certificates.
 func (p networkPass) createListener(ctx context.Context, lb string, l *networkListener, group string) (string, error) {
 	params := map[string]string{"LoadBalancerId": lb, "ListenerProtocol": l.protocol, "ListenerPort": strconv.Itoa(l.port), "ServerGroupId": group}
 	if l.port == 0 {
@@ -394,7 +384,6 @@ func (p networkPass) createListener(ctx context.Context, lb string, l *networkLi
 	return "", p.certificates(ctx, "AssociateAdditionalCertificatesWithListener", id, l.further)
 }
 
-// certificates changes additional certificates, and waits for the jobs.
 func (p networkPass) certificates(ctx context.Context, action, listener string, ids []string) error {
 	var errs []error
 	for part := range slices.Chunk(ids, certificatesPerCall) {
@@ -403,12 +392,11 @@ func (p networkPass) certificates(ctx context.Context, action, listener string, 
 	return aggregate(errs)
 }
 
-// listenerAttributes are the parameters that are all sent when one of them changes.
+// listenerAttributes are all sent when one of them changes.
 var listenerAttributes = []string{
 	"ListenerDescription", "IdleTimeout", "SecurityPolicyId", "CaEnabled", "Cps", "ProxyProtocolEnabled", "AlpnEnabled", "AlpnPolicy",
 }
 
-// forTLS reports whether a parameter is compared only for TLS listeners.
 func forTLS(name string) bool {
 	return name == "CaEnabled" || name == "SecurityPolicyId" || strings.HasPrefix(name, "CertificateIds.") || strings.HasPrefix(name, "CaCertificateIds.")
 }
@@ -460,7 +448,6 @@ func (p networkPass) updateCertificates(ctx context.Context, l, have *networkLis
 	return aggregate(errs)
 }
 
-// applyListeners executes the plan: in order for each group, and in parallel across groups.
 func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done <-chan groupDone) error {
 	var mu sync.Mutex
 	var errs []error
@@ -492,7 +479,6 @@ func (p networkPass) applyListeners(ctx context.Context, plan *networkPlan, done
 	return aggregate(errs)
 }
 
-// steps executes steps in order, and then waits for all of their jobs.
 func (p networkPass) steps(ctx context.Context, steps []networkStep, group string) []error {
 	var errs []error
 	var jobs []string
@@ -509,8 +495,8 @@ func (p networkPass) steps(ctx context.Context, steps []networkStep, group strin
 	return errs
 }
 
-// allFinished waits for jobs, beginning with a pause. Failed jobs and those that take too long are errors; jobs that
-// the cloud does not know are done. Releases before v2.12.0 polled each job and ignored its result.
+// allFinished waits for jobs, beginning with a pause. Failed or slow jobs are errors; unknown ones are done. Releases before
+// v2.12.0 polled each job and ignored its result.
 func (p networkPass) allFinished(ctx context.Context, api string, left []string) error {
 	if !p.version.since("v2.12.0") {
 		for _, id := range left {

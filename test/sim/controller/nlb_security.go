@@ -9,17 +9,14 @@ import (
 	"github.com/aliyun/alibaba-cloud-sdk-go/services/ecs"
 )
 
-// labelSecurityGroup marks a Service whose source ranges have a security group.
 const labelSecurityGroup = "service.k8s.alibaba/security-group-id"
 
-// A sourceGroup is the security group that admits only the Service's loadBalancerSourceRanges to its NLB, since
-// v2.14.0.
+// A sourceGroup is the security group that admits only the Service's loadBalancerSourceRanges to its NLB, since v2.14.0.
 type sourceGroup struct {
 	groupID, name, description string
 	rules                      []ecs.Permission
 }
 
-// id returns the ID of the group, or "" if g is nil.
 func (g *sourceGroup) id() string {
 	if g == nil {
 		return ""
@@ -27,10 +24,9 @@ func (g *sourceGroup) id() string {
 	return g.groupID
 }
 
-// updateSecurityGroups makes the NLB join and leave security groups: the listed ones and that of the source ranges.
-// Without either, it removes the groups that others added only if there was one for source ranges.
-//
-// Before v2.14.0 it left groups first, and stopped at the first error (pkg/provider/alibaba/nlb/loadbalancer.go).
+// updateSecurityGroups makes the NLB join and leave security groups: the listed ones and that of the source ranges. Without
+// either, it removes the groups that others added only if there was one for source ranges. Before v2.14.0 it left groups first,
+// and stopped at the first error (pkg/provider/alibaba/nlb/loadbalancer.go).
 func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *networkBalancer) error {
 	wanted := slices.Clone(want.securityGroups)
 	if want.sourceGroup != "" {
@@ -67,15 +63,13 @@ func (p networkPass) updateSecurityGroups(ctx context.Context, want, lb *network
 	return aggregate(errs)
 }
 
-// looksForSources reports whether the Service has, or may have had, a security group of source ranges. On a user's NLB
-// the group belongs to the user.
+// looksForSources reports whether the Service may have a security group of source ranges. On a user's NLB it belongs to the user.
 func (p networkPass) looksForSources(want, lb *networkBalancer) bool {
 	return p.version.since("v2.14.0") && !want.reused &&
 		(len(want.sources) > 0 || len(lb.securityGroups) > 0 || p.svc.Labels[labelSecurityGroup] != "")
 }
 
-// findSources finds or creates the security group of the source ranges, and reports whether its rules need an update.
-// The controller only logs errors here.
+// findSources finds or creates that group, and reports whether its rules need an update. The controller only logs errors here.
 func (p networkPass) findSources(ctx context.Context, want, lb *networkBalancer) bool {
 	if p.cloud.dry != nil {
 		return false // a dry run ignores security groups
@@ -124,7 +118,6 @@ func (p networkPass) readSources(ctx context.Context) (*sourceGroup, error) {
 
 func (p networkPass) sourceName() string { return "k8s-nlb-" + p.name }
 
-// sourceText is the description of the group and of the controller's rules in it.
 func (p networkPass) sourceText() string {
 	return strings.Join([]string{"k8s", p.svc.Namespace, p.svc.Name, p.ClusterID}, ".")
 }
@@ -137,7 +130,6 @@ func (p networkPass) createSources(ctx context.Context, want *networkBalancer) e
 	return p.cloud.raw(ctx, req, ecs.CreateCreateSecurityGroupResponse())
 }
 
-// sourceRules returns rules that admit the source ranges and nobody else.
 func (p networkPass) sourceRules(sources []string) []ecs.AuthorizeSecurityGroupPermissions {
 	rule := func(policy, source, priority string) ecs.AuthorizeSecurityGroupPermissions {
 		return ecs.AuthorizeSecurityGroupPermissions{

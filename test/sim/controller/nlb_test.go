@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// zones are the annotations that an NLB requires.
 var zones = map[string]string{"zone-maps": "cn-hangzhou-h:vsw-1"}
 
 func network(svc *corev1.Service) { svc.Spec.LoadBalancerClass = new("alibabacloud.com/nlb") }
@@ -26,7 +25,6 @@ func (r *rig) nlb(id string) *sim.NLB {
 	return nil
 }
 
-// TestNLBFirstSync checks everything that a first sync with slow jobs leaves behind, and a later change of backends.
 func TestNLBFirstSync(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Jobs: sim.Duration(20 * time.Millisecond)}}, 1, func(r *rig) { r.opts.Speed = 200 })
@@ -161,7 +159,6 @@ func TestNLBFails(t *testing.T) {
 	}
 }
 
-// TestNLBLater tests changes and failures of a synced Service.
 func TestNLBLater(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -223,7 +220,6 @@ func TestNLBLater(t *testing.T) {
 	}
 }
 
-// TestNLBEnd tests the ways in which a Service gives up its NLB.
 func TestNLBEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, keep string
@@ -313,7 +309,6 @@ func TestNLBEnd(t *testing.T) {
 	}
 }
 
-// TestNLBBackendsExcluded tests a sync without some of its Pods, and one without any.
 func TestNLBBackendsExcluded(t *testing.T) {
 	t.Parallel()
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}

@@ -18,11 +18,10 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// callTimeout is the controller's time-out for a call.
 const callTimeout = 20 * time.Second
 
-// An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe for concurrent
-// use, so each call gets its own; they share connections.
+// An openapi calls the simulated cloud with the SDK of the real controller. The SDK's client is not safe for concurrent use, so
+// each call gets its own; they share connections.
 type openapi struct {
 	addr       string
 	region     string
@@ -45,7 +44,7 @@ func newOpenAPI(addr, region string, c sim.Credentials) *openapi {
 	return o
 }
 
-// call makes a call and adds the action and the code to an error, as the controller does for most calls.
+// call adds the action and the code to an error, as the controller does for most calls.
 func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	err := o.raw(ctx, req, resp)
 	if refused, ok := errors.AsType[*sdkerrors.ServerError](err); ok && !o.first {
@@ -54,8 +53,7 @@ func (o *openapi) call(ctx context.Context, req requests.AcsRequest, resp respon
 	return err
 }
 
-// raw makes a call and returns the SDK's error unchanged, as the controller does for ECS, VPC and UntagResources: the
-// Event then shows all of it.
+// raw returns the SDK's error unchanged, as the controller does for ECS, VPC and UntagResources: the Event then shows all of it.
 func (o *openapi) raw(ctx context.Context, req requests.AcsRequest, resp responses.AcsResponse) error {
 	if o.dry != nil {
 		if instead, err := o.dry.instead(ctx, req); instead {
@@ -88,13 +86,12 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("%s API: %s, ErrorCode: %s, RequestId: %s, Message: %s", sdkErrorMark, e.action, e.ErrorCode(), e.RequestId(), e.Message())
 }
 
-// hasCode reports whether err is or wraps an OpenAPI error with this code.
 func hasCode(err error, code string) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.ErrorCode() == code
 }
 
-// lastCall is how long a running call may continue after the end: the cloud would execute an abandoned call later.
+// lastCall bounds a running call after the end: the cloud would execute an abandoned call later.
 const lastCall = 2 * time.Second
 
 // A carrier adds the context to requests of the SDK, which has none.
@@ -120,7 +117,6 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A body ends the context of its request when it is closed.
 type body struct {
 	io.ReadCloser
 	done func()

@@ -13,22 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// readinessPrefix is the prefix, before the Service's name, of a readiness gate's type. The controller sets the
-// condition once the Pod is a backend. Readiness gates are supported since v2.10.0.
+// readinessPrefix precedes a Service's name in a readiness gate (since v2.10.0), whose condition the controller sets for a backend.
 const readinessPrefix = "service.readiness.alibabacloud.com/"
 
 const requeueDelay = 10 * time.Second
 
-// errPotential queues a Service again after requeueDelay, although its sync succeeded: a Pod may soon lack only its
-// readiness gate.
+// errPotential queues a synced Service again after requeueDelay: a Pod may soon lack only its readiness gate.
 var errPotential = errors.New("has potential ready backends")
 
 func (p *pass) gate() corev1.PodConditionType {
 	return corev1.PodConditionType(readinessPrefix + p.svc.Name)
 }
 
-// waitsForUs reports whether a Pod that is not ready lacks only this Service's readiness gate. A Pod with the gate and
-// containers that are not ready, or an unknown Pod, queues the Service again.
+// waitsForUs reports whether a Pod lacks only this Service's readiness gate. A gated Pod whose containers are not ready, or an
+// unknown Pod, queues the Service again.
 func (p *pass) waitsForUs(ref *corev1.ObjectReference) bool {
 	if ref == nil || ref.Kind != "Pod" || !p.version.since("v2.10.0") {
 		return false
@@ -65,7 +63,6 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionSt
 	return corev1.ConditionUnknown
 }
 
-// open sets the readiness condition of the Service's Pods.
 func (p *pass) open(ctx context.Context, all groups) error {
 	if !p.version.since("v2.10.0") {
 		return nil

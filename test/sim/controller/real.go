@@ -28,14 +28,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The environment variables that configure a real controller.
 const (
 	// BinaryVariable names the program of a real cloud-controller-manager, which replaces the simulated one.
 	BinaryVariable = "CCM_BIN"
-	// VersionVariable names that program's release; v2.14.0 if it is empty. The expected behaviour depends on it.
+	// VersionVariable names that program's release, v2.14.0 by default, which decides the expected behaviour.
 	VersionVariable = "CCM_VERSION"
-	// LogVariable names a folder that keeps the logs of real controllers. Without it, only the log of one that died is
-	// kept.
+	// LogVariable names a folder that keeps the logs of real controllers. By default, only the log of a failed one is kept.
 	LogVariable = "CCM_LOG"
 )
 
@@ -59,8 +57,7 @@ func (o Options) Validate() error {
 	return err
 }
 
-// Play runs the real controller of the environment, or else the simulated one, until ctx ends. They behave alike except
-// for the differences listed at [RunReal].
+// Play runs the real controller of the environment, or else the simulated one, until ctx ends. [RunReal] lists the differences.
 func Play(ctx context.Context, o Options) error {
 	if bin, _ := Real(); bin != "" {
 		return RunReal(ctx, bin, o)
@@ -68,8 +65,7 @@ func Play(ctx context.Context, o Options) error {
 	return Run(ctx, o)
 }
 
-// StartPlay calls Play until the test ends or stop is called, which waits for the end. If the controller fails, the
-// test fails at once.
+// StartPlay calls Play until the test ends or stop is called, which waits for the end. A failure fails the test at once.
 func StartPlay(t testing.TB, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -78,19 +74,17 @@ func StartPlay(t testing.TB, o Options) (stop func()) {
 	return start(t, func(ctx context.Context) error { return Play(ctx, o) })
 }
 
-// RunReal runs a real cloud-controller-manager, the program bin, against the simulated cloud until ctx ends, and then
-// returns nil. It returns an error, with the end of the log, which is kept, if the program cannot start or ends by
-// itself, or if ctx ends because of ErrStalled.
+// RunReal runs a real cloud-controller-manager, the program bin, against the simulated cloud until ctx ends, and then returns
+// nil. It returns an error, with the end of the log, which is kept, if the program cannot start or ends early, or if ctx ends
+// because of ErrStalled.
 //
-// The program gets the flags of v2.14.0; one that lacks some ends with an error. Kube needs the rights of its
-// ClusterRole: on Events, Services and their status, nodes, endpoints, EndpointSlices, and Pods and their status.
+// The program gets the flags of v2.14.0; one that lacks some ends with an error. Kube needs the rights of its ClusterRole: on
+// Events, Services and their status, nodes, endpoints, EndpointSlices, and Pods and their status. The program has an environment
+// of its own and uses only the simulated cloud. On Linux it ends with this process in any case; a script has to exec it.
 //
-// The program has an environment of its own and uses only the simulated cloud. On Linux it ends with this process in
-// any case; a script has to exec it.
-//
-// A real controller cannot be limited to a namespace or some nodes, chooses vSwitches itself, has its own version and
-// clock, and writes its Events itself: Namespace, Nodes, Pick, Version, Speed, BackoffBase, BackoffMax and Before are
-// ignored. Use a cluster without other tests.
+// Use a cluster without other tests: a real controller cannot be limited to a namespace or some nodes. It chooses vSwitches, has
+// its own version and clock, and writes its Events directly: Namespace, Nodes, Pick, Version, Speed, BackoffBase, BackoffMax and
+// Before are ignored.
 func RunReal(ctx context.Context, bin string, o Options) error {
 	if _, err := o.check(); err != nil {
 		return fmt.Errorf("run real controller: %w", err)
@@ -116,8 +110,7 @@ func RunReal(ctx context.Context, bin string, o Options) error {
 	return fmt.Errorf("run real controller %s: %w; the end of its log, which is %s:\n%s", p.bin, err, p.log.Name(), end)
 }
 
-// StartReal calls RunReal until the test ends or stop is called, which waits for the end. If the controller fails, the
-// test fails at once.
+// StartReal calls RunReal until the test ends or stop is called, which waits for the end. A failure fails the test at once.
 func StartReal(t testing.TB, bin string, o Options) (stop func()) {
 	t.Helper()
 	if _, err := o.check(); err != nil {
@@ -143,7 +136,6 @@ func start(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// A process is a real controller before its start.
 type process struct {
 	bin  string
 	args []string
@@ -153,11 +145,9 @@ type process struct {
 	keep bool     // keep the log
 }
 
-// addonToken is the path of a controller's credentials on a managed cluster. They take precedence over the
-// configuration's.
+// addonToken holds a controller's credentials on a managed cluster. They take precedence over the configuration's.
 const addonToken = "/var/addon/token-config"
 
-// process writes the files that a real controller reads.
 func (o *Options) process(bin string) (_ *process, err error) {
 	p := &process{env: o.environment()}
 	if p.bin, err = findProgram(bin); err != nil {
@@ -198,7 +188,6 @@ func (o *Options) process(bin string) (_ *process, err error) {
 	return p, nil
 }
 
-// findProgram returns the absolute path of an executable program.
 func findProgram(bin string) (string, error) {
 	path, err := exec.LookPath(bin)
 	switch {
@@ -219,10 +208,8 @@ func findProgram(bin string) (string, error) {
 	return path, nil
 }
 
-// grace is the time that a real controller has to end before it is killed.
 const grace = 10 * time.Second
 
-// run runs the program until it ends, and stops it when ctx ends.
 func (p *process) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
@@ -234,8 +221,7 @@ func (p *process) run(ctx context.Context) error {
 	dieWithUs(cmd.SysProcAttr)
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		// The kernel kills the program when the thread that started it ends, so this thread lives as long as the
-		// program.
+		// The kernel kills the program when the thread that started it ends, so this thread lives as long as the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -278,10 +264,8 @@ func (p *process) close() error {
 	return nil
 }
 
-// tailSize is the shown size of a log's end.
 const tailSize = 8 << 10
 
-// tail returns whole lines from the end of the log.
 func (p *process) tail() string {
 	info, err := p.log.Stat()
 	if err != nil {
@@ -300,7 +284,6 @@ func (p *process) tail() string {
 	return string(b)
 }
 
-// environment returns the variables that limit the controller to the simulated cloud.
 func (o *Options) environment() []string {
 	env := []string{
 		"ALICLOUD_CLIENT_SCHEME=HTTP",
@@ -318,8 +301,8 @@ func (o *Options) environment() []string {
 	return env
 }
 
-// flags writes the controller's files to dir and returns its flags. The defaults suit the others: --network, which
-// decides about endpoints that are not configured, and no feature gate.
+// flags writes the controller's files to dir and returns its flags. The defaults suit the others: --network, which decides about
+// endpoints that are not configured, and no feature gate.
 func (o *Options) flags(dir string) ([]string, error) {
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "cloud-config")
 	if err := writeKubeconfig(kubeconfig, o.Kube); err != nil {
@@ -334,7 +317,7 @@ func (o *Options) flags(dir string) ([]string, error) {
 		"--controllers=service,nlb",
 		"--configure-cloud-routes=false",
 		"--leader-elect=false",
-		// No listeners, to avoid conflicts of ports.
+		// Without listeners, ports do not conflict.
 		"--metrics-bind-addr=0", "--health-probe-bind-addr=0", "--pprof-bind-addr=0",
 		"--kube-api-qps=1000", "--kube-api-burst=1000",
 		fmt.Sprintf("--concurrent-service-syncs=%d", o.Workers),
@@ -369,7 +352,7 @@ func (o *Options) writeCloudConfig(file string) error {
 	return nil
 }
 
-// writeKubeconfig writes a kubeconfig with absolute paths, because the program runs in another folder.
+// writeKubeconfig writes absolute paths, because the program runs in another folder.
 func writeKubeconfig(file string, c *rest.Config) error {
 	const name = "sandbox"
 	cluster, user := clientcmdapi.NewCluster(), clientcmdapi.NewAuthInfo()
@@ -417,8 +400,7 @@ func writeKubeconfig(file string, c *rest.Config) error {
 	return nil
 }
 
-// onLoopback returns an error unless an address is a host:port of this machine: the simulated cloud listens nowhere
-// else.
+// onLoopback rejects addresses of other machines: the simulated cloud listens nowhere else.
 func onLoopback(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {

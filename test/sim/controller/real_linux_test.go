@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// TestRealDiesWithUs checks that a controller ends when its parent gets kill -9.
 func TestRealDiesWithUs(t *testing.T) {
 	r := killed(t)
 	if line, err := r.ReadString('\n'); !errors.Is(err, io.EOF) || line != "" {
@@ -17,8 +16,7 @@ func TestRealDiesWithUs(t *testing.T) {
 	}
 }
 
-// killed runs this test binary as the parent of a controller, kills it, and returns a pipe that the controller holds
-// open.
+// killed runs this test binary as the parent of a controller, kills it, and returns a pipe that the controller holds open.
 func killed(t *testing.T) *bufio.Reader {
 	t.Helper()
 	up := pipe(t)

@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// victimVariable names the controller that the test binary runs until it is killed.
 const victimVariable = "LBREMEDY_CCM_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -39,7 +38,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script writes a program that replaces a real controller.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ccm")
@@ -57,7 +55,6 @@ func realOptions() controller.Options {
 	}
 }
 
-// TestRealIsTold checks everything that a real controller is started with.
 func TestRealIsTold(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("PATH", "/bin:/usr/bin")
@@ -124,7 +121,6 @@ func TestRealIsTold(t *testing.T) {
 	}
 }
 
-// TestRealKubeconfig checks that the program gets the same access to the cluster.
 func TestRealKubeconfig(t *testing.T) {
 	proxy, err := url.Parse("http://127.0.0.1:9")
 	if err != nil {
@@ -165,7 +161,6 @@ func TestRealKubeconfig(t *testing.T) {
 	}
 }
 
-// pipe returns a named pipe; a reader blocks until a writer opens it.
 func pipe(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pipe")
@@ -175,7 +170,6 @@ func pipe(t *testing.T) string {
 	return file
 }
 
-// TestRealEnds tests the ways in which programs end when told to.
 func TestRealEnds(t *testing.T) {
 	logs := t.TempDir()
 	t.Setenv("TMPDIR", logs)
@@ -205,7 +199,6 @@ func TestRealEnds(t *testing.T) {
 			if took := time.Since(began); took > 9*time.Second {
 				t.Errorf("%s: it took %v to end", name, took)
 			}
-			// The pipe ends when all processes of the program have ended.
 			if line, err := r.ReadString('\n'); err == nil || line != "" {
 				t.Errorf("%s: the program wrote %q on", name, line)
 			}
@@ -217,7 +210,6 @@ func TestRealEnds(t *testing.T) {
 	}
 }
 
-// TestRealCanNotRun tests the errors for files that are not programs and for programs that end.
 func TestRealCanNotRun(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -288,7 +280,6 @@ func TestRealCanNotRun(t *testing.T) {
 	}
 }
 
-// TestRealLog checks that the log of a controller that ended well is kept on request, and that its path is printed.
 func TestRealLog(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "logs")
 	t.Setenv(controller.LogVariable, logs)
@@ -311,7 +302,6 @@ func TestRealLog(t *testing.T) {
 	}
 }
 
-// TestRealFails checks that a test fails as soon as its controller does.
 func TestRealFails(t *testing.T) {
 	told := &reporter{TB: t, failed: make(chan string, 1)}
 	stop := controller.StartReal(told, script(t, "echo why >&2; exit 1"), realOptions())
@@ -321,7 +311,6 @@ func TestRealFails(t *testing.T) {
 	stop()
 }
 
-// A reporter is a test that reports its failure.
 type reporter struct {
 	testing.TB
 	failed chan string
@@ -329,7 +318,6 @@ type reporter struct {
 
 func (t *reporter) Error(args ...any) { t.failed <- args[0].(error).Error() }
 
-// TestReal tests the variables that name the controller.
 func TestReal(t *testing.T) {
 	for _, tt := range []struct{ bin, version, wantBin, wantVersion string }{
 		{"", "", "", "v2.14.0"}, {"/ccm", "", "/ccm", "v2.14.0"}, {"/ccm", "v2.9.1", "/ccm", "v2.9.1"},

@@ -238,7 +238,6 @@ func (r *rig) address(id string) string {
 	return ""
 }
 
-// TestGroupInUse tests a reused load balancer on which the user's listener uses the Service's group.
 func TestGroupInUse(t *testing.T) {
 	const text = "Message: there are vips associating with this vServer group."
 	bind := func(r *rig, listeners ...int) {
@@ -297,7 +296,6 @@ func TestDeletionProtected(t *testing.T) {
 	}
 }
 
-// TestBackendsLeftOut tests syncs that succeed without some backends.
 func TestBackendsLeftOut(t *testing.T) {
 	world := sim.World{VPCs: []sim.VPC{{ID: "vpc-1", CIDR: "10.0.0.0/8"}}, ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}, VPC: "vpc-1"}}}
 

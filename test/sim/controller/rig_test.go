@@ -54,8 +54,7 @@ type rig struct {
 	nodes    []corev1.Node            // each state of each node
 }
 
-// newRig starts the cloud w, a ready node if nodes is 1, and a controller with long delays. change may modify the rig
-// before.
+// newRig starts the cloud w, a ready node if nodes is 1, and a controller with long delays. change may modify the rig before.
 func newRig(t *testing.T, w *sim.World, nodes int, change ...func(*rig)) *rig {
 	t.Helper()
 	c := cluster.Join(t)
@@ -88,7 +87,7 @@ func (r *rig) start() {
 	r.stop = controller.Start(r.T, r.opts)
 }
 
-// needed checks that the controller called only actions that its release is said to need for these objects.
+// needed checks that the controller called only actions that its release needs for these objects.
 func (r *rig) needed() {
 	v, ok := ccm.ParseVersion(cmp.Or(r.opts.Version, "v2.14.0"))
 	if !ok {
@@ -121,7 +120,6 @@ func (r *rig) needed() {
 	}
 }
 
-// watch watches the namespace's Services and Events, and the rig's nodes.
 func (r *rig) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := r.kube.Informers(r.ns, "")
@@ -169,8 +167,7 @@ func (r *rig) watch() {
 	})
 }
 
-// until waits until ok returns true. It calls ok after each change of a Service or an Event; ok may read r.services and
-// r.all.
+// until waits until ok returns true, calling it after each change of a Service or an Event; ok may read r.services and r.all.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	late := false
@@ -196,7 +193,6 @@ func (r *rig) until(what string, ok func() bool) {
 	}
 }
 
-// line formats an Event like the recorded ones.
 func line(e *corev1.Event) string {
 	return fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message)
 }
@@ -216,7 +212,6 @@ func (r *rig) saw(service, want string) *corev1.Event {
 	return found
 }
 
-// synced waits for the marks of a successful sync with a hash other than was. Old releases leave fewer marks.
 func (r *rig) synced(name, was string) *corev1.Service {
 	r.Helper()
 	var svc *corev1.Service
@@ -227,8 +222,7 @@ func (r *rig) synced(name, was string) *corev1.Service {
 	return svc
 }
 
-// marked reports whether a Service has the labels of a sync by this release: releases stored no hash before v1.9.3.339,
-// and no ID before v2.4.0.
+// marked reports whether a Service has the labels of a sync: releases stored no hash before v1.9.3.339, and no ID before v2.4.0.
 func (r *rig) marked(svc *corev1.Service, was string) bool {
 	hash, id, v := svc.Labels[labelHash] != was, svc.Labels[labelID] != "", r.opts.Version
 	if strings.HasPrefix(v, "v1.9.3.") && v < "v1.9.3.339" {
@@ -249,7 +243,6 @@ func (r *rig) get(name string) *corev1.Service {
 	return svc
 }
 
-// ensured waits until Events report n successful syncs of a Service.
 func (r *rig) ensured(name string, n int32) {
 	r.Helper()
 	r.until(fmt.Sprintf("%d syncs of %s", n, name), func() bool {
@@ -282,7 +275,6 @@ func (r *rig) events(service string) []string {
 	return lines
 }
 
-// service creates a LoadBalancer Service with port 80 and these annotations, named without the prefix.
 func (r *rig) service(name string, annotations map[string]string, change ...func(*corev1.Service)) *corev1.Service {
 	r.Helper()
 	svc := &corev1.Service{
@@ -316,13 +308,11 @@ func (r *rig) patch(name, change string, subresource ...string) {
 	}
 }
 
-// annotate sets an annotation, named without the prefix.
 func (r *rig) annotate(name, key, value string) {
 	r.Helper()
 	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, prefix+key, value))
 }
 
-// touch triggers a full sync.
 func (r *rig) touch(name, value string) {
 	r.Helper()
 	r.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{"touch":%q}}}`, value))
@@ -335,7 +325,6 @@ func (r *rig) delete(name string) {
 	}
 }
 
-// node creates a ready node for this ECS instance, which only this rig sees.
 func (r *rig) node(name, instance string) {
 	r.Helper()
 	nodes := r.kube.CoreV1().Nodes()
@@ -355,7 +344,6 @@ func (r *rig) pods(service string, ips ...string) {
 	r.namedPods(service, "", ips...)
 }
 
-// namedPods sets the ready endpoints of a Service's port. All addresses are of one family.
 func (r *rig) namedPods(service, portName string, ips ...string) {
 	r.Helper()
 	yes, tcp, port := true, corev1.ProtocolTCP, int32(8080)
@@ -387,7 +375,6 @@ func (r *rig) label(node, key, value string) {
 	r.changeNode(node, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value))
 }
 
-// changeNode changes a node or its subresource.
 func (r *rig) changeNode(node, change string, subresource ...string) {
 	r.Helper()
 	if _, err := r.kube.CoreV1().Nodes().Patch(r.Context(), node, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...); err != nil {
@@ -395,7 +382,6 @@ func (r *rig) changeNode(node, change string, subresource ...string) {
 	}
 }
 
-// moveEndpoints moves all endpoints of a Service to a node.
 func (r *rig) moveEndpoints(service, node string) {
 	r.Helper()
 	all := r.kube.DiscoveryV1().EndpointSlices(r.ns)
@@ -420,12 +406,10 @@ func (r *rig) lb(id string) *sim.LoadBalancer {
 	return &w.LoadBalancers[i]
 }
 
-// ownName returns the name and tag value of the Service's own load balancer.
 func ownName(svc *corev1.Service) string {
 	return ("a" + strings.ReplaceAll(string(svc.UID), "-", ""))[:32]
 }
 
-// actions returns the actions that the controller called, in order.
 func (r *rig) actions() []string {
 	var names []string
 	for _, c := range r.cloud.CallsOf("ccm") {

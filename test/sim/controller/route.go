@@ -38,8 +38,8 @@ const (
 	routeBatch  = 50              // nodes in one pass
 )
 
-// SyncRoutes runs the route controller once over all nodes: it creates missing routes, and leaves the conditions and
-// Events of the real one. A failure in the cloud becomes an Event, not an error.
+// SyncRoutes runs the route controller once over all nodes: it creates missing routes, and leaves the conditions and Events of
+// the real one. A failure in the cloud becomes an Event, not an error.
 func SyncRoutes(ctx context.Context, o Options) error {
 	v, err := o.check()
 	if err != nil {
@@ -69,7 +69,6 @@ func SyncRoutes(ctx context.Context, o Options) error {
 	return r.told.(*writer).err
 }
 
-// routes are the clients of the route controller.
 type routes struct {
 	kube  *kubernetes.Client
 	cloud *openapi
@@ -81,7 +80,6 @@ type routes struct {
 	pause func(time.Duration) // between attempts of one call; nil: one attempt
 }
 
-// A routeLoop is the running route controller.
 type routeLoop struct {
 	*controller
 	routes
@@ -111,8 +109,7 @@ func (l *routeLoop) handler() cache.ResourceEventHandler {
 	}
 }
 
-// run maintains routes until ctx ends. Besides single nodes it syncs all of them every five minutes, and in releases
-// before batched also at the start.
+// run maintains routes until ctx ends. It also syncs all nodes every five minutes, and in releases before batched also at the start.
 func (l *routeLoop) run(ctx context.Context) {
 	l.routes.pause = func(d time.Duration) { _ = l.wait(ctx, d) }
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
@@ -188,7 +185,6 @@ func (l *routeLoop) turn(ctx context.Context, nodes []*corev1.Node) {
 // routesObject is the object of Events about all routes: an object of kind Event with only a name.
 var routesObject = corev1.ObjectReference{Kind: "Event", APIVersion: "v1", Name: routeController}
 
-// instanceID returns the ID of a node's ECS instance, or "".
 func instanceID(n *corev1.Node) string {
 	_, id, _ := strings.Cut(strings.TrimPrefix(n.Spec.ProviderID, "alicloud://"), ".")
 	return id
@@ -197,7 +193,6 @@ func instanceID(n *corev1.Node) string {
 // podBlock returns the address block of a node's Pods; IPv6 is not simulated.
 func podBlock(n *corev1.Node) string { return n.Spec.PodCIDR }
 
-// needsRoute reports whether the controller keeps a route for a node.
 func needsRoute(n *corev1.Node) bool {
 	_, ignored := n.Labels[labelIgnore]
 	_, ignoredOld := n.Labels[labelIgnoreOld]
@@ -207,7 +202,6 @@ func needsRoute(n *corev1.Node) bool {
 	return instanceID(n) != "" && podBlock(n) != "" && !ignored && !ignoredOld && !silent && n.DeletionTimestamp == nil
 }
 
-// table returns the VPC's only route table.
 func (r *routes) table(ctx context.Context) (id string, err error) {
 	list, vpcID := vpc.CreateDescribeRouteTableListRequest(), r.vpc
 	list.VpcId = vpcID
@@ -247,9 +241,8 @@ func (r *routes) entries(ctx context.Context, id string) (have map[string]bool, 
 	}
 }
 
-// together creates missing routes in one call, and returns how often each node is to be retried: after a failed call,
-// the real controller counts each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its
-// pauses grow by a factor of four.
+// together creates missing routes in one call, and returns how often each node is retried. After a failed call, the real controller counts
+// each node twice (batchSyncCloudRoutes and batchWorker of pkg/controller/route), so its pauses grow by a factor of four.
 func (r *routes) together(ctx context.Context, nodes []*corev1.Node) (again map[string]int) {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool { return !needsRoute(n) })
 	again = map[string]int{}
@@ -335,13 +328,11 @@ func (r *routes) periodic(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// named returns a reference with the node's name as its UID.
 func named(n *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: types.UID(n.Name)}
 }
 
-// create creates a route by a call of its own, with three attempts, unless it exists. It reads the entries if have is
-// empty.
+// create creates a route, with three attempts, unless it exists. It reads the entries if have is empty.
 func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have map[string]bool) (err error) {
 	if len(have) == 0 {
 		have, err = r.entries(ctx, table)
@@ -371,7 +362,7 @@ func (r *routes) create(ctx context.Context, table string, n *corev1.Node, have 
 	return err
 }
 
-// event writes a Warning, unless the controller is ending: calls that the end interrupts have not failed.
+// event writes a Warning, unless the controller is ending: interrupted calls have not failed.
 func (r *routes) event(ctx context.Context, about *corev1.ObjectReference, reason, message string) {
 	if ctx.Err() == nil {
 		r.told.Event(about, corev1.EventTypeWarning, reason, message)

@@ -14,9 +14,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// TestRoutes tests a missing right to create routes: a release that creates them by one call writes one Event about all
-// routes, an older one an Event for each node, with its name as UID. With the right, the node gets its route and
-// condition.
+// TestRoutes tests a missing right to create routes: a release with one call writes one Event about all routes, an older one an
+// Event for each node, with its name as UID.
 func TestRoutes(t *testing.T) {
 	reads := []string{"vpc:DescribeRouteTableList", "vpc:DescribeRouteEntryList"}
 	for name, tt := range map[string]struct {

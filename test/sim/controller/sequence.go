@@ -6,12 +6,9 @@ import (
 	"slices"
 )
 
-// inTurn syncs sequentially, as releases before v2.12.0 did: load balancer, groups, listeners, cleanup, each read just
-// before it is written.
-//
-// Some differences show in Events. These releases lose the ID of a load balancer that cannot be created or used, so the
-// Event has "[]". Since v2.6.0 they continue after an attribute that cannot be changed, so listeners are synced and can
-// add a second error. They also clean up after a sync of backends only.
+// inTurn syncs sequentially, as releases before v2.12.0 did: load balancer, groups, listeners, cleanup, each read just before it is
+// written. These releases lose the ID of a load balancer that cannot be created or used, so the Event has "[]". Since v2.6.0 they continue
+// after an attribute that cannot be changed, so listeners can add a second error. They also clean up after a sync of backends only.
 func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	var errs []error
 	if p.changed {
@@ -58,7 +55,6 @@ func (p *pass) inTurn(ctx context.Context, want, remote *balancer) error {
 	return aggregate(append(errs, wrap("update lb listeners error", p.cleanup(ctx, want, remote))))
 }
 
-// deleteGroups deletes groups in order, until one cannot be deleted.
 func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
 	for _, g := range gone {
 		if err := p.deleteGroup(ctx, g.id); err != nil {
@@ -68,7 +64,6 @@ func (p *pass) deleteGroups(ctx context.Context, lb string, gone groups) error {
 	return nil
 }
 
-// settleInTurn reads the tags of an existing load balancer, and then settles.
 func (p *pass) settleInTurn(ctx context.Context, want, remote *balancer) (err error) {
 	if remote.id != "" && (!deleting(p.svc) || want.preserve) {
 		if remote.tags, err = p.tagsOf(ctx, remote.id); err != nil {
@@ -78,8 +73,7 @@ func (p *pass) settleInTurn(ctx context.Context, want, remote *balancer) (err er
 	return p.settle(ctx, want, remote)
 }
 
-// listenersInTurn deletes, creates and changes listeners. An HTTPS listener is created before the one that redirects to
-// it, and deleted after it.
+// listenersInTurn creates an HTTPS listener before the one that redirects to it, and deletes it after that one.
 func (p *pass) listenersInTurn(ctx context.Context, want, remote *balancer) error {
 	d, err := p.diffListeners(want, remote)
 	if err != nil {

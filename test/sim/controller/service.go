@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Labels of a Service after a successful sync.
 const (
 	labelHash = "service.beta.kubernetes.io/hash"
 	labelID   = "service.k8s.alibaba/loadbalancer-id"
@@ -45,8 +44,8 @@ func annotation(svc *corev1.Service, name string) string {
 	return svc.Annotations[legacyPrefix+name]
 }
 
-// introduced returns the first release that read an annotation, or "" if all simulated releases do. Earlier ones ignore
-// it. The releases are from the public release notes and the first source that contains the name.
+// introduced returns the first release that read an annotation, or "" if all simulated releases do, from the public release notes
+// and the first source that contains the name.
 func introduced(name string) string {
 	switch name {
 	case "cert-id", "acl-status", "acl-id", "acl-type", "forward-port", "remove-unscheduled-backend":
@@ -83,14 +82,12 @@ func introduced(name string) string {
 	return ""
 }
 
-// defaultName returns the name and tag value of the controller's own load balancer of a Service: "a" and the UID
-// without dashes.
+// defaultName returns the name and tag value of the controller's own load balancer: "a" and the UID without dashes.
 func defaultName(svc *corev1.Service) string {
 	name := "a" + strings.ReplaceAll(string(svc.UID), "-", "")
 	return name[:min(len(name), 32)]
 }
 
-// deleting reports whether the Service no longer wants a load balancer.
 func deleting(svc *corev1.Service) bool {
 	return svc.DeletionTimestamp != nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer
 }
@@ -104,12 +101,9 @@ func Hash(svc *corev1.Service, release string) (string, error) {
 	return v.hash(svc), nil
 }
 
-// hash returns the digest by which the controller detects changes since the last successful sync. It covers all
-// annotations, but not labels or status.
-//
-// It is the SHA-224 of a YAML list of these fields without empty values. Before v2.7.0
-// (pkg/controller/helper/service_utils.go) it covered the whole spec, so an upgrade to that release syncs every Service
-// in full.
+// hash returns the digest by which the controller detects changes: the SHA-224 of a YAML list of these fields without empty
+// values, including all annotations. Before v2.7.0 (pkg/controller/helper/service_utils.go) it covered the whole spec, so an
+// upgrade to that release syncs every Service in full.
 func (v version) hash(svc *corev1.Service) string {
 	fields := []any{
 		svc.Spec.Ports, svc.Spec.Type, svc.Spec.ExternalTrafficPolicy, svc.Spec.LoadBalancerClass,
@@ -129,7 +123,6 @@ func (v version) hash(svc *corev1.Service) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// withoutEmpty removes empty values from a JSON value.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -163,7 +156,6 @@ func empty(v any) bool {
 	return r.IsZero()
 }
 
-// addFinalizer returns the Service with the finalizer, as stored if it had to be written.
 func (c *controller) addFinalizer(ctx context.Context, svc *corev1.Service, finalizer string) (*corev1.Service, error) {
 	return c.setFinalizers(ctx, svc, func(old []string) []string {
 		if slices.Contains(old, finalizer) {
@@ -173,7 +165,6 @@ func (c *controller) addFinalizer(ctx context.Context, svc *corev1.Service, fina
 	})
 }
 
-// removeFinalizer removes the finalizer, which completes a deletion.
 func (c *controller) removeFinalizer(ctx context.Context, svc *corev1.Service, finalizer string) error {
 	_, err := c.setFinalizers(ctx, svc, func(old []string) []string {
 		return slices.DeleteFunc(slices.Clone(old), func(f string) bool { return f == finalizer })
@@ -205,7 +196,7 @@ func (c *controller) setFinalizers(ctx context.Context, svc *corev1.Service, cha
 	return svc, err
 }
 
-// setLabels writes labels; an empty value removes one. The controller uses the status subresource.
+// setLabels writes labels through the status subresource, as the controller does; an empty value removes one.
 func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels map[string]string) error {
 	change := map[string]any{}
 	for k, v := range labels {
@@ -224,7 +215,6 @@ func (c *controller) setLabels(ctx context.Context, svc *corev1.Service, labels 
 	return err
 }
 
-// setHash writes the labels of a synced Service and others, with the controller's error.
 func (c *controller) setHash(ctx context.Context, svc *corev1.Service, hash, id string, more map[string]string) error {
 	labels := map[string]string{labelHash: hash}
 	maps.Copy(labels, more)
@@ -244,11 +234,9 @@ func (c *controller) removeHash(ctx context.Context, svc *corev1.Service) error 
 	return nil
 }
 
-// setIngress writes the load balancer's addresses to the status; none clears it. A deleted Service is not an error. It
-// makes three attempts, unless somebody else changed the Service meanwhile.
-//
-// When it removes addresses, the controller drops the cause: the error is that of its waiting, and a conflict is
-// ignored.
+// setIngress writes the addresses to the status; none clears it. It makes three attempts, unless somebody else changed the
+// Service meanwhile; a deleted Service is not an error. When it removes addresses, the controller drops the cause: the error is
+// that of its waiting, and a conflict is ignored.
 func (c *controller) setIngress(ctx context.Context, svc *corev1.Service, ingress []corev1.LoadBalancerIngress) error {
 	var last error
 	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: c.pause(time.Second), Factor: 2, Jitter: 4, Steps: 3},
@@ -295,7 +283,7 @@ func (c *controller) patch(ctx context.Context, svc *corev1.Service, change map[
 	return c.kube.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.MergePatchType, b, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
 }
 
-// pairs parses an annotation of the form k1=v1,k2=v2. A key may have no value, and the text after a second = is lost.
+// pairs parses k1=v1,k2=v2. A key may have no value, and the text after a second = is lost.
 func pairs(s string) map[string]string {
 	m := map[string]string{}
 	for p := range strings.SplitSeq(s, ",") {

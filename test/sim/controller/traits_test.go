@@ -19,8 +19,7 @@ import (
 
 // Effects on the controller of a cloud that is late or hides objects. The package sim tests these traits themselves.
 
-// TestFilteredList tests a controller from which RAM hides load balancers: its own seems to be deleted, although no
-// call was refused.
+// TestFilteredList: if RAM hides load balancers, the controller's own seems to be deleted, although no call was refused.
 func TestFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{RAM: sim.RAM{FilterLists: true}}, 1)
@@ -42,7 +41,7 @@ func TestFilteredList(t *testing.T) {
 	}
 }
 
-// TestLatePermission tests a grant that takes effect late: the next sync fails, the one after the delay succeeds.
+// TestLatePermission: after a late grant, the next sync fails and the one after the delay succeeds.
 func TestLatePermission(t *testing.T) {
 	t.Parallel()
 	const allow = `{"Version":"1","Statement":[{"Effect":"Allow","Action":%s,"Resource":"*"}]}`
@@ -74,8 +73,7 @@ func TestLatePermission(t *testing.T) {
 	r.synced("web", "")
 }
 
-// TestLateTags tests a controller that ends after creating a load balancer, while tags appear late: the next one finds
-// it by name.
+// TestLateTags: a controller starts while the tags of its load balancer are late, and finds it by name.
 func TestLateTags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -93,8 +91,7 @@ func TestLateTags(t *testing.T) {
 	}
 }
 
-// TestLateTagsOfNamed tests the same with a custom name: the load balancer is not found by name either, and a second
-// one is created.
+// TestLateTagsOfNamed: with a custom name it is not found by name either, and a second one is created.
 func TestLateTagsOfNamed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{Lag: sim.Lag{Tags: sim.Duration(time.Hour)}}, 1, func(r *rig) {
@@ -110,8 +107,7 @@ func TestLateTagsOfNamed(t *testing.T) {
 	}
 }
 
-// TestLateFreeAddresses tests a vSwitch that is listed with free addresses that are already used: the controller tries
-// it in place of the full one, and fails.
+// TestLateFreeAddresses: the controller tries a vSwitch whose listed free addresses are already used, and fails.
 func TestLateFreeAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -127,7 +123,6 @@ func TestLateFreeAddresses(t *testing.T) {
 	r.saw("more", failed+"Error syncing load balancer []: Message: The specified VSwitch has no available ip.")
 }
 
-// TestRandomVSwitch checks that the choice among several vSwitches is random: each one is chosen.
 func TestRandomVSwitch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{VSwitches: []sim.VSwitch{{ID: "vsw-1", Free: new(0)}, {ID: "vsw-2", Free: new(0)}}}, 1, func(r *rig) {
@@ -162,8 +157,7 @@ func TestAPIServersBalancer(t *testing.T) {
 	}
 }
 
-// TestSameAddressElsewhere tests a Pod's address that a network interface in another VPC also has: only the cluster's
-// VPC counts.
+// TestSameAddressElsewhere: a network interface with the Pod's address in another VPC does not count.
 func TestSameAddressElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{
@@ -221,8 +215,7 @@ func TestIPv6Backends(t *testing.T) {
 	}
 }
 
-// TestEIP tests addresses in the status that differ from the load balancer's: a reused load balancer then passes the
-// check of the address, except in releases before v2.7.0.
+// TestEIP: a reused load balancer with an EIP in the status passes the check of the address, except before v2.7.0.
 func TestEIP(t *testing.T) {
 	world := sim.World{
 		LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", VSwitch: "vsw-1"}},
@@ -281,7 +274,7 @@ func TestOtherPorts(t *testing.T) {
 	}
 }
 
-// TestNodeFilters tests nodes that become or stop being backends: each change triggers a sync, except those of masters.
+// TestNodeFilters: each change that makes a node a backend or not triggers a sync, except on masters.
 func TestNodeFilters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1)
@@ -310,7 +303,7 @@ func TestNodeFilters(t *testing.T) {
 	})
 	// A taint alone triggers nothing; the next sync sees it.
 	r.changeNode(node, `{"spec":{"taints":[{"key":"ToBeDeletedByClusterAutoscaler","effect":"NoSchedule"}]}}`)
-	// Nodes and Services arrive by two watches: a touch may precede the taint.
+	// Nodes and Services arrive by two watches: a resync step may precede the taint.
 	for i := 1; len(r.lb(id).VGroups[0].Backends) != 1; i++ {
 		if i > 50 {
 			t.Fatal("about to go: it is still a backend after 50 syncs")

@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serviceHandler queues Services that are new to the controller (at its start, all), and changes of annotations, spec
-// and deletion. Changes of labels and status queue nothing.
+// serviceHandler queues Services that are new (at the start, all), and changes of annotations, spec and deletion, not of labels and status.
 func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -50,8 +49,7 @@ func (l *loop) serviceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// change reports whether an update of a Service queues it, and returns the Event about that, if any. The first
-// difference counts.
+// change reports whether an update queues the Service, and returns the Event about the first difference, if any.
 func (l *loop) change(was, svc *corev1.Service) (note, bool) {
 	normal := func(reason, what string) (note, bool) {
 		return note{corev1.EventTypeNormal, reason, "The service will be updated because the " + what + " has been changed."}, true
@@ -76,7 +74,6 @@ func (l *loop) change(was, svc *corev1.Service) (note, bool) {
 	return note{}, false
 }
 
-// sliceHandler queues Services whose endpoints change.
 func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -106,8 +103,7 @@ func (l *loop) sliceHandler() cache.ResourceEventHandler {
 	}
 }
 
-// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness
-// or schedulability.
+// nodeHandler queues all Services whose backends are nodes when a node joins, leaves, or changes its labels, readiness or schedulability.
 func (l *loop) nodeHandler() cache.ResourceEventHandler {
 	wake := func(o any) {
 		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -150,13 +146,11 @@ func (l *loop) wakeEven(wake func(any), was, node *corev1.Node) {
 	wake(node)
 }
 
-// overlooked reports whether a node queues nothing because it is never a backend.
 func (l *loop) overlooked(node *corev1.Node) bool {
 	_, master := node.Labels[labelMaster]
 	return master || ignored(node) || l.version.outside(node)
 }
 
-// ready returns the status of the node's Ready condition, or False.
 func ready(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

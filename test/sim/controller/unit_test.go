@@ -47,7 +47,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestMessages checks the messages of each release.
 func TestMessages(t *testing.T) {
 	sdk := func(m string) string {
 		return "[SDKError] API: CreateLoadBalancer, ErrorCode: X, RequestId: 1, Message: " + m
@@ -191,8 +190,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDelays compares the delays of a Service's retries with the real ones, on a clock that is a thousand times as
-// fast. Success resets them.
+// TestDelays compares the delays of retries with the real ones, on a clock that is a thousand times as fast.
 func TestDelays(t *testing.T) {
 	c := &controller{Options: Options{BackoffBase: 5 * time.Second, BackoffMax: 300 * time.Second, Speed: 1000}}
 	limiter, name := c.backoff(), cache.NewObjectName("shop", "web")
@@ -217,7 +215,6 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// TestPick checks that the choice among vSwitches is random.
 func TestPick(t *testing.T) {
 	o := Options{Kube: &rest.Config{}, Cloud: "127.0.0.1:1", ClusterID: "c1", VPC: "vpc-1", Credentials: sim.Credentials{AccessKeyID: "k"}}
 	if _, err := o.check(); err != nil {
@@ -232,7 +229,6 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestChange checks which changes queue a Service.
 func TestChange(t *testing.T) {
 	l := &loop{kind: kind{wants: wantsCLB}}
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
@@ -282,7 +278,6 @@ func TestWantsCLB(t *testing.T) {
 	}
 }
 
-// TestGroupsPlan compares wanted groups with existing ones.
 func TestGroupsPlan(t *testing.T) {
 	b := func(id string, weight int) backend {
 		return backend{ServerID: id, Weight: weight, Port: 30080, Type: backendECS, Description: "k8s/30080/web/shop/c1"}
@@ -334,7 +329,6 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestAnnotations tests parsers of annotations about ports.
 func TestAnnotations(t *testing.T) {
 	port := corev1.ServicePort{Port: 443, Protocol: "TCP"}
 	for _, c := range []struct{ annotation, want, err string }{
@@ -372,7 +366,6 @@ func message(err error) string {
 	return err.Error()
 }
 
-// TestServes checks which nodes can be backends.
 func TestServes(t *testing.T) {
 	p := &pass{
 		controller: &controller{version: mustVersion(t, "")},

@@ -12,11 +12,8 @@ const defaultVersion = "v2.14.0"
 // oldest is the first release with known behaviour that can be simulated.
 const oldest = "v1.9.3.101"
 
-// A version is a release of the cloud-controller-manager, as numbers. Code that depends on the release compares it
-// there.
 type version []int
 
-// parseVersion parses a release such as v2.14.0 or v1.9.3.376.
 func parseVersion(s string) (version, error) {
 	if s == "" {
 		s = defaultVersion
@@ -36,8 +33,8 @@ func parseVersion(s string) (version, error) {
 	return v, nil
 }
 
-// goesOn reports whether a sync continues with groups and listeners after an attribute of the load balancer could not
-// be changed, and checks the dates of certificates. Both came with v2.6.0, and with v2.4.4 on the old branch.
+// goesOn reports whether a sync continues after an attribute could not be changed, and checks the dates of certificates. Both
+// came with v2.6.0, and with v2.4.4 on the old branch.
 func (v version) goesOn() bool {
 	return v.since("v2.6.0") || v.since("v2.4.4") && !v.since("v2.5.0")
 }

@@ -31,7 +31,6 @@ const (
 	interfacesPerCall = 100
 )
 
-// Labels and taints of nodes that are not backends.
 const (
 	labelMaster     = "node-role.kubernetes.io/master"
 	labelVirtual    = "virtual-kubelet"
@@ -56,12 +55,10 @@ type group struct {
 
 type groups []*group
 
-// invalid reports whether a wanted backend is excluded.
 func (g groups) invalid() bool {
 	return slices.ContainsFunc(g, func(g *group) bool { return len(g.bad) > 0 })
 }
 
-// A backend is a server of a group, in the form of the API.
 type backend struct {
 	ServerID    string `json:"serverId"`
 	ServerIP    string `json:"serverIp,omitempty"`
@@ -78,7 +75,6 @@ type backend struct {
 // none is the controller's text for a missing Pod or node.
 const none = "<nil>"
 
-// pod returns namespace and name of the backend's Pod.
 func (b backend) pod() string {
 	if b.target == nil {
 		return none
@@ -94,14 +90,12 @@ func addresses(all []backend) string {
 	return strings.Join(ips, ",")
 }
 
-// server reports whether two backends are the same server, ignoring the port.
 func (b backend) server(o backend) bool {
 	return b.ServerID == o.ServerID && (b.Type != backendENI || b.ServerIP == o.ServerIP)
 }
 
 func (b backend) same(o backend) bool { return b.server(o) && b.Port == o.Port }
 
-// usesENI reports whether the backends of the Service are Pods, not nodes.
 func (c *controller) usesENI(svc *corev1.Service) bool {
 	return cmp.Or(svc.Annotations[annotationBackend], c.Options.Backends) == backendENI
 }
@@ -118,7 +112,6 @@ func (p *pass) groupName(port corev1.ServicePort) string {
 	return p.key(number)
 }
 
-// key returns the name or description of one of the Service's resources.
 func (p *pass) key(port string) string {
 	return strings.Join([]string{"k8s", port, p.svc.Name, p.svc.Namespace, p.ClusterID}, "/")
 }
@@ -129,7 +122,6 @@ func (p *pass) mine(key string) bool {
 	return len(parts) == 5 && parts[0] == "k8s" && slices.Equal(parts[2:], []string{p.svc.Name, p.svc.Namespace, p.ClusterID})
 }
 
-// wantedGroups returns a group for each port of the Service.
 func (p *pass) wantedGroups(ctx context.Context, reused bool) (groups, error) {
 	nodes, err := p.candidates()
 	if err != nil {
@@ -220,7 +212,6 @@ func (p *pass) normalWeight() (int, error) {
 	return w, nil
 }
 
-// asENI returns Pods as backends that are reached without a node.
 func asENI(pods []backend) []backend {
 	all := slices.Clone(pods)
 	for i := range all {
@@ -229,7 +220,6 @@ func asENI(pods []backend) []backend {
 	return all
 }
 
-// adopt uses the user's group for a port.
 func (p *pass) adopt(ctx context.Context, g *group, id string) error {
 	if id == "" {
 		return nil
@@ -264,7 +254,6 @@ func groupOf(annotation string, port corev1.ServicePort) (string, error) {
 	return "", nil
 }
 
-// candidates returns the nodes that may be backends, by name.
 func (p *pass) candidates() ([]*corev1.Node, error) {
 	all, err := p.nodes.List(labels.Everything())
 	if err != nil {
@@ -302,9 +291,8 @@ func hasLabels(n *corev1.Node, want string) (bool, error) {
 	return true, nil
 }
 
-// serves reports whether a node can be a backend: it is not a master, is not about to be removed, and reports
-// conditions of which Ready is not false. Only the old master label counts. Nodes that the cluster autoscaler is about
-// to remove are excluded since v2.4.0.
+// serves reports whether a node can be a backend: it is not a master (only the old label counts), is not about to be removed, and has
+// conditions, with Ready not false. Nodes that the cluster autoscaler is about to remove are excluded since v2.4.0.
 func (p *pass) serves(n *corev1.Node) bool {
 	if _, master := n.Labels[labelMaster]; master {
 		return false
@@ -333,21 +321,18 @@ func ignored(n *corev1.Node) bool {
 	return old || now
 }
 
-// excluded reports whether a node is never a backend. Kubernetes' own label counts since v2.6.0, in addition to the
-// older one.
+// excluded reports whether a node is never a backend. Kubernetes' own label counts since v2.6.0, in addition to the older one.
 func (p *pass) excluded(n *corev1.Node) bool {
 	_, now := n.Labels[corev1.LabelNodeExcludeBalancers]
 	_, old := n.Labels[labelExcludeOld]
 	return now && p.version.since("v2.6.0") || old || ignored(n) || p.version.outside(n)
 }
 
-// outside reports whether the release recognizes a node outside the cloud.
 func (v version) outside(n *corev1.Node) bool {
 	return v.since("v2.12.1") && strings.HasPrefix(n.Spec.ProviderID, hybrid)
 }
 
-// ipv6 reports whether the backends of the Service are reached by IPv6, which needs two annotations and the feature
-// gate.
+// ipv6 reports whether backends are reached by IPv6, which needs two annotations and the feature gate.
 func (p *pass) ipv6() bool {
 	frontend := "ipv6"
 	if p.network {
@@ -356,8 +341,7 @@ func (p *pass) ipv6() bool {
 	return p.DualStack && p.annotation("ip-version") == frontend && p.annotation("backend-ip-version") == "ipv6"
 }
 
-// byService is the index of EndpointSlices by their Service. endpointSlices returns those of the backends' address
-// family. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
+// byService is the index of EndpointSlices by their Service. Releases before v2.9.1 read Endpoints instead, which hold the same for IPv4.
 const byService = "service"
 
 func serviceOf(o any) ([]string, error) {
@@ -386,9 +370,8 @@ func (p *pass) endpointSlices() ([]*discoveryv1.EndpointSlice, error) {
 	return all, nil
 }
 
-// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice
-// has leads to no Pods; up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named
-// ports did in the first generation.
+// pods returns the ready Pods behind a port, and those that lack only the readiness gate. A named port that no slice has leads to no Pods;
+// up to v2.11 it leads to Pods with port 0 (v2.11.2 and v2.12.4 of the source), as all named ports did in the first generation.
 func (p *pass) pods(name string, port corev1.ServicePort, ends []*discoveryv1.EndpointSlice) []backend {
 	seen := map[string]bool{}
 	var pods []backend
@@ -458,7 +441,6 @@ func (p *pass) cluster(g *group, port corev1.ServicePort, nodes []*corev1.Node) 
 	return append(all, asENI(virtual)...), nil
 }
 
-// nodeOf returns the node of a Pod, or nil if it cannot be a backend.
 func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	if pod.node == "" {
 		return nil, fmt.Errorf("add ecs backends for service[%s/%s] error, NodeName is nil for ip %s ", p.svc.Namespace, p.svc.Name, pod.ServerIP)
@@ -469,10 +451,8 @@ func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	return nil, nil
 }
 
-// local returns the nodes of the Service's Pods as backends, weighted by the number of Pods.
-//
-// Of the Pods on virtual nodes only the first is used, with the weight of all: the controller removes duplicates by an
-// ID that these do not have yet.
+// local returns the nodes of the Service's Pods as backends, weighted by the number of Pods. Of the Pods on virtual nodes only
+// the first is used, with the weight of all: the controller removes duplicates by an ID that these do not have yet.
 func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all, virtual []backend
 	for _, pod := range g.pods {
@@ -514,8 +494,7 @@ func instance(n *corev1.Node) (string, error) {
 	return parts[1], nil
 }
 
-// share sets the weights. Backends without one get the normal weight. A total in percent is divided in proportion to
-// the weights; those without one count equally. A negative total is ignored.
+// share sets the weights. It divides a total in percent by the weights; backends without one count equally. It ignores a negative total.
 func share(all []backend, total, normal int) {
 	sum := 0
 	for _, b := range all {
@@ -535,11 +514,9 @@ func share(all []backend, total, normal int) {
 	}
 }
 
-// findInterfaces finds the network interfaces of backend Pods.
-//
-// A Pod without one fails the sync up to v2.12, and is excluded with an Event later. A Pod outside the VPC is excluded
-// since v2.8.0, with an Event since v2.9.0; v2.9 and v2.10 only report it, and look it up all the same
-// (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
+// findInterfaces finds the network interfaces of backend Pods. A Pod without one fails the sync up to v2.12, and is excluded with
+// an Event later. A Pod outside the VPC is excluded since v2.8.0, with an Event since v2.9.0; v2.9 and v2.10 only report it, and
+// look it up all the same (pkg/controller/service/clbv1/vgroups.go, updateENIBackends).
 func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	var ips []string
 	for _, g := range all {
@@ -615,7 +592,6 @@ func (p *pass) findInterfaces(ctx context.Context, all groups) error {
 	return nil
 }
 
-// interfaces returns the IDs of network interfaces in use, by address.
 func (p *pass) interfaces(ctx context.Context, ips []string) (map[string]string, error) {
 	found := map[string]string{}
 	for part := range slices.Chunk(ips, interfacesPerCall) {
@@ -682,8 +658,7 @@ func within(ip string, blocks []netip.Prefix) bool {
 	return err == nil && slices.ContainsFunc(blocks, func(b netip.Prefix) bool { return b.Contains(a) })
 }
 
-// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores
-// errors in reading these.
+// groupsOf returns the groups of a load balancer, with the backends of those that concern this Service. It ignores errors in reading these.
 func (p *pass) groupsOf(ctx context.Context, lb string) (groups, error) {
 	all, err := p.listGroups(ctx, lb)
 	if err != nil {
@@ -735,13 +710,11 @@ func (p *pass) listGroups(ctx context.Context, lb string) (groups, error) {
 	return all, nil
 }
 
-// A move creates or updates a group.
 type move struct {
 	want, have       *group
 	add, drop, amend []backend
 }
 
-// planGroups returns the work for the wanted groups, and sets the IDs of existing ones.
 func planGroups(want, have groups) []move {
 	var moves []move
 	planned := map[string]bool{}
@@ -774,7 +747,6 @@ func planGroups(want, have groups) []move {
 	return moves
 }
 
-// diff returns the backends to add, remove and change.
 func diff(want, have *group) (add, drop, amend []backend) {
 	for _, h := range have.backends {
 		if !h.foreign && !slices.ContainsFunc(want.backends, h.same) {
@@ -797,7 +769,6 @@ func diff(want, have *group) (add, drop, amend []backend) {
 	return add, drop, amend
 }
 
-// A groupDone reports that a group was created with its backends, or an error.
 type groupDone struct {
 	name, id string
 	err      error
@@ -821,8 +792,7 @@ func (p *pass) applyGroups(ctx context.Context, lb string, moves []move, done ch
 	}))
 }
 
-// createGroup creates an empty group and adds the backends in further calls, so a group with too many backends exists
-// all the same.
+// createGroup adds the backends in further calls, so a group with too many backends exists all the same.
 func (p *pass) createGroup(ctx context.Context, lb string, g *group) (string, error) {
 	req, resp := slb.CreateCreateVServerGroupRequest(), slb.CreateCreateVServerGroupResponse()
 	req.LoadBalancerId, req.VServerGroupName = lb, g.name
@@ -851,8 +821,7 @@ func (p *pass) changeGroup(ctx context.Context, m move) error {
 	return aggregate(errs)
 }
 
-// mustKeep reports whether the backends of a group stay unchanged: a Pod that is temporarily not found must keep its
-// place.
+// mustKeep reports whether the backends of a group stay unchanged: a Pod that is temporarily not found must keep its place.
 func (p *pass) mustKeep(m move) bool {
 	if len(m.want.bad) == 0 || len(m.drop)+len(m.amend) == 0 {
 		return false

@@ -37,14 +37,12 @@ func rules(without ...string) []rbacv1.PolicyRule {
 	return all
 }
 
-// as gives a rig's controller a user with these rules.
 func as(r *rig, rules []rbacv1.PolicyRule) (user string) {
 	user = "ccm-" + r.ns
 	r.opts.Kube = cluster.Join(r.T).As(r.T, user, rules)
 	return user
 }
 
-// TestKubernetesRefuses tests a controller that may not write to the cluster, and the Events that report that.
 func TestKubernetesRefuses(t *testing.T) {
 	t.Run("finalizer", func(t *testing.T) {
 		t.Parallel()
@@ -97,7 +95,6 @@ func TestKubernetesRefuses(t *testing.T) {
 	})
 }
 
-// A recorder records the controller's writes to its cluster, and refuses some.
 type recorder struct {
 	next   http.RoundTripper
 	refuse func(body string) bool
@@ -139,7 +136,6 @@ func (k *recorder) count(part string) (n int) {
 	return n
 }
 
-// recorded puts a recorder between a rig's controller and its cluster.
 func recorded(k *recorder) func(*rig) {
 	return func(r *rig) {
 		r.opts.Kube = rest.CopyConfig(r.opts.Kube)
@@ -150,7 +146,7 @@ func recorded(k *recorder) func(*rig) {
 	}
 }
 
-// TestOrderOfWrites checks the order of writes: finalizer, labels, status; on deletion labels, status, finalizer.
+// TestOrderOfWrites: finalizer, labels, status; on deletion labels, status, finalizer.
 func TestOrderOfWrites(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -182,7 +178,7 @@ func TestOrderOfWrites(t *testing.T) {
 	}
 }
 
-// TestStatusRetries checks that writing the status is tried three times before an Event reports the failure.
+// TestStatusRetries: writing the status is tried three times before an Event reports the failure.
 func TestStatusRetries(t *testing.T) {
 	t.Run("set", func(t *testing.T) {
 		t.Parallel()
@@ -208,7 +204,6 @@ func TestStatusRetries(t *testing.T) {
 	})
 }
 
-// TestReadinessRefused tests a controller that may not set a Pod's readiness condition.
 func TestReadinessRefused(t *testing.T) {
 	t.Parallel()
 	user := ""
@@ -224,7 +219,7 @@ func TestReadinessRefused(t *testing.T) {
 	}
 }
 
-// TestCombinedEvents tests errors with varying texts: from the tenth on they become one Event.
+// TestCombinedEvents: from the tenth on, errors with varying texts become one Event.
 func TestCombinedEvents(t *testing.T) {
 	t.Parallel()
 	const combined = "(combined from similar events): "
@@ -279,8 +274,7 @@ func TestRevivedEvent(t *testing.T) {
 	})
 }
 
-// TestSilentRetry tests a Pod without a network interface: its Service is retried with the back-off, without an Event
-// of a failure, until it has one.
+// TestSilentRetry: without a network interface for its Pod, the Service is retried with the back-off, without an Event.
 func TestSilentRetry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, &sim.World{ENIs: []sim.ENI{{ID: "eni-1", IPs: []string{"10.1.5.8"}}, {ID: "eni-2", IPs: []string{"10.1.5.9"}, Status: "Creating"}}}, 0,
@@ -301,7 +295,7 @@ func TestSilentRetry(t *testing.T) {
 	}
 }
 
-// TestHashOfTheStart tests a change during a sync: the hash is that of the sync's start, and the change is synced next.
+// TestHashOfTheStart: after a change during a sync, the hash is that of the sync's start, and the change is synced next.
 func TestHashOfTheStart(t *testing.T) {
 	t.Parallel()
 	k := &recorder{}
@@ -330,7 +324,7 @@ func TestHashOfTheStart(t *testing.T) {
 	}
 }
 
-// TestPublicRefused tests a cluster that forbids public load balancers: the Service is not retried before it changes.
+// TestPublicRefused: if the cluster forbids public load balancers, the Service is not retried before it changes.
 func TestPublicRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.NoPublic, r.opts.BackoffBase, r.opts.Speed = true, 0, 1000 })
@@ -345,7 +339,6 @@ func TestPublicRefused(t *testing.T) {
 	}
 }
 
-// TestIgnored tests Services of other controllers.
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, 1, func(r *rig) { r.opts.Workers = 1 })

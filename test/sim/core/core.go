@@ -1,8 +1,6 @@
-// Package core has the common parts of the simulated products: requests with their parameters, answers and errors,
-// jobs, client tokens, lag, and state that belongs to no product.
-//
-// A product is a package beside this one. It has a [Product], the table of its actions, and a State for each region,
-// which [Part] finds. Handlers run with all state locked.
+// Package core has the common parts of the simulated products: requests with their parameters, answers and errors, jobs, client
+// tokens, lag, and state that belongs to no product. A product is a package beside this one, with a [Product], the table of its
+// actions, and a State for each region, which [Part] finds. Handlers run with all state locked.
 package core
 
 import (
@@ -15,9 +13,8 @@ import (
 	"time"
 )
 
-// Skew is the maximum deviation of a time stamp, and the time for which nonces are remembered.
-//
-// https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism
+// Skew is the maximum deviation of a time stamp, and the time for which nonces are remembered
+// (https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism).
 const Skew = 15 * time.Minute
 
 // A Reply is the body of an answer.
@@ -89,8 +86,7 @@ func (p *Product) Action(name string) *Action {
 	return p.Actions[name]
 }
 
-// Route returns the action of a method on a path and adds the path's segments as parameters path.0, path.1 and so on.
-// Of two matches, the more specific path is used.
+// Route returns a method's action on a path, the more specific one first, and adds the path's segments as path.0, path.1 and so on.
 func (p *Product) Route(method, path string, in Params) *Action {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	var best *Action

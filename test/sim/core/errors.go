@@ -26,9 +26,9 @@ func Usual(code string) (Failure, bool) {
 // UsualCodes returns the codes of errors that any action may return, sorted.
 func UsualCodes() []string { return slices.Sorted(maps.Keys(usualErrors)) }
 
-// usualErrors are errors by code, with the texts of the API reference, including their misspellings:
-// https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes and the common error codes of CLB.
-// The errors of an order for a load balancer are also gates of the account.
+// usualErrors are errors by code, with the texts of the API reference, including their misspellings
+// (https://www.alibabacloud.com/help/en/sdk/developer-reference/common-error-codes) and the common error codes of CLB. The errors
+// of an order for a load balancer are also gates of the account.
 var usualErrors = func() map[string]Failure {
 	m := map[string]Failure{}
 	for line := range strings.SplitSeq(errorTexts, "\n") {
@@ -40,7 +40,6 @@ var usualErrors = func() map[string]Failure {
 	return m
 }()
 
-// errorStatus returns the HTTP status of an error, usually 400.
 func errorStatus(code string) int {
 	switch code {
 	case "ServiceUnavailable":

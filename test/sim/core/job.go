@@ -18,8 +18,7 @@ type Job struct {
 	finish func(*State)
 }
 
-// Job starts a job and returns its ID. The job ends with finish or, if it fails, undo; immediately if jobs take no
-// time.
+// Job starts a job and returns its ID. The job ends with finish or, if it fails, undo; at once if jobs take no time.
 func (q *Request) Job(finish, undo func(*State)) string {
 	s := q.State
 	j := &Job{ID: strings.ToLower(RequestID()), ends: q.Now.Add(time.Duration(s.Lag.Jobs)), failed: q.Doomed, finish: finish}
@@ -65,8 +64,7 @@ func (j *Job) Status() string {
 // Jobs returns all jobs by ID.
 func (s *State) Jobs() map[string]*Job { return s.jobs }
 
-// On makes a change of a product's state the end of a job. The change gets the state at that time, which may have been
-// replaced.
+// On makes a change of a product's state the end of a job. The change gets the state at that time, which may have been replaced.
 func On[T any](do func(T)) func(*State) {
 	return func(s *State) { do(Part[T](s)) }
 }
@@ -127,7 +125,6 @@ func Once(do func(*Request) (any, *Failure)) func(*Request) (any, *Failure) {
 	}
 }
 
-// print returns a request's parameters as one string.
 func (q *Request) print() string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(q.Params)) {
@@ -136,7 +133,6 @@ func (q *Request) print() string {
 	return b.String()
 }
 
-// rehearse executes a write on a copy of the state and returns its failure.
 func (q *Request) rehearse(do func(*Request) (any, *Failure)) *Failure {
 	s, err := q.State.Copy()
 	if err != nil {

@@ -9,16 +9,14 @@ import (
 	"strings"
 )
 
-// ACS3 is the algorithm in the Authorization header of a signature version 3.
-//
-// https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
+// ACS3 is the algorithm of a signature version 3
+// (https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature).
 const ACS3 = "ACS3-HMAC-SHA256"
 
 // ACS3Signed are the headers that a signature has to cover.
 var ACS3Signed = []string{"host", "x-acs-action", "x-acs-content-sha256", "x-acs-date", "x-acs-signature-nonce", "x-acs-version"}
 
-// ACS3Text returns the text that is signed. The hash is computed from the body, not taken from its header, so a
-// modified body does not match.
+// ACS3Text returns the text that is signed. The hash is that of the body, not of its header, so a modified body does not match.
 func ACS3Text(r *http.Request, query url.Values, hash string, names []string) string {
 	var text strings.Builder
 	path := r.URL.EscapedPath()

@@ -13,7 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// addonActions are the actions about a cluster's add-ons and tasks. Some have other names in RAM:
+// addonActions have other names in RAM, some of them:
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
 func addonActions() map[string]*core.Action {
 	post := http.MethodPost
@@ -48,7 +48,6 @@ func addonActions() map[string]*core.Action {
 	}
 }
 
-// A task is asynchronous work on a cluster.
 type task struct {
 	id      string
 	kind    string
@@ -58,7 +57,6 @@ type task struct {
 	ended   time.Time
 }
 
-// inCluster handles a request about the cluster in the path, if that cluster exists.
 func inCluster(do func(*request) (any, *core.Failure)) func(*request) (any, *core.Failure) {
 	return func(q *request) (any, *core.Failure) {
 		if id := q.Params["path.0"]; id != q.state.Cluster.ID {
@@ -80,7 +78,6 @@ func badBody() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "the request body is not valid")
 }
 
-// latest returns the newest version of an add-on for the cluster.
 func (c *Cluster) latest(name string) string { return cmp.Or(c.AddonLatest[name], c.Addons[name]) }
 
 func clusterAddons(s *State) any {
@@ -95,7 +92,6 @@ func clusterAddons(s *State) any {
 	return m
 }
 
-// known returns the names of available add-ons, sorted.
 func (c *Cluster) known() []string {
 	all := maps.Clone(c.Addons)
 	maps.Copy(all, c.AddonLatest)
@@ -133,7 +129,6 @@ func describeAddon(q *request) (any, *core.Failure) {
 	return q.state.Cluster.addon(name), nil
 }
 
-// installed returns the add-on in the path if the cluster has it.
 func (q *request) installed() (string, *core.Failure) {
 	name := q.Params["path.1"]
 	if q.state.Cluster.Addons[name] == "" {
@@ -166,7 +161,6 @@ func addonInstance(q *request) (any, *core.Failure) {
 	return q.state.addonInstance(name), nil
 }
 
-// busy returns the running task of an add-on, or nil.
 func (s *State) busy(addon string) *task {
 	for _, t := range s.tasks {
 		if t.state == "running" && slices.Contains(t.addons, addon) {
@@ -176,7 +170,6 @@ func (s *State) busy(addon string) *task {
 	return nil
 }
 
-// upgrade shows the result of an add-on's last upgrade.
 func (s *State) upgrade(name string) map[string]any {
 	var last *task
 	for _, t := range s.tasks {
@@ -220,7 +213,6 @@ func upgradeStatus(q *request) (any, *core.Failure) {
 	return map[string]any{name: q.state.upgrade(name)}, nil
 }
 
-// A wantedAddon is a request's entry for an add-on.
 type wantedAddon struct {
 	Name        string `json:"name"`
 	Component   string `json:"component_name"`
@@ -273,7 +265,6 @@ func (q *request) start(kind string, list []wantedAddon, finish func(*State)) an
 	return map[string]any{"cluster_id": s.Cluster.ID, "task_id": t.id}
 }
 
-// upgradeAddons sets add-on versions when its task ends.
 func upgradeAddons(q *request) (any, *core.Failure) {
 	list, bad := q.addons()
 	if bad != nil {
@@ -350,7 +341,6 @@ func uninstallAddons(q *request) (any, *core.Failure) {
 	}), nil
 }
 
-// modifyAddon changes an add-on's configuration, not its version.
 func modifyAddon(q *request) (any, *core.Failure) {
 	name, bad := q.installed()
 	if bad != nil {
@@ -388,7 +378,6 @@ func describeTask(q *request) (any, *core.Failure) {
 	}, nil
 }
 
-// describeKubeconfig returns the cluster's kubeconfig with an expiry.
 func describeKubeconfig(q *request) (any, *core.Failure) {
 	c := &q.state.Cluster
 	life := 3 * 365 * 24 * time.Hour // of a permanent one

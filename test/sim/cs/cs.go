@@ -13,9 +13,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// Product is the container service (ACK), the only product with paths.
-//
-// https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview
+// Product is the container service (ACK), the only product with paths
+// (https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-overview).
 func Product() *core.Product {
 	p := &core.Product{
 		Name: "cs", Version: "2015-12-15", Host: "cs.aliyuncs.com", Regional: true, Lower: true,
@@ -46,7 +45,6 @@ func Product() *core.Product {
 	return p
 }
 
-// ofCluster answers with show's result for the cluster in the path.
 func ofCluster(show func(*State) any) func(*request) (any, *core.Failure) {
 	return inCluster(func(q *request) (any, *core.Failure) { return show(q.state), nil })
 }
@@ -104,7 +102,7 @@ func clusterDetail(s *State) any {
 	}
 }
 
-// clusterResources lists the resources of the cluster's stack; only a dedicated cluster has a master role.
+// clusterResources lists the cluster's stack; only a dedicated cluster has a master role.
 func clusterResources(s *State) any {
 	c := s.Cluster
 	list := []map[string]any{}

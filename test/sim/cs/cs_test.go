@@ -92,7 +92,6 @@ func TestCS(t *testing.T) {
 	simtest.Refused(t, err, "SignatureDoesNotMatch", 400)
 }
 
-// TestAPIServer tests the API server's load balancer, which the controller did not create.
 func TestAPIServer(t *testing.T) {
 	c := sim.New(t, &sim.World{Cluster: sim.Cluster{ID: "c-a", APIServer: "lb-api"}})
 	got, err := simtest.Attribute(simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions), "lb-api")

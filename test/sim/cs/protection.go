@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protectionActions are the actions about ACK's own deletion protection of namespaces and Services.
 func protectionActions() map[string]*core.Action {
 	return map[string]*core.Action{
 		"DescribeResourcesDeleteProtection": {Do: on(inCluster(describeProtection)), Path: "/clusters/{}/resources/{}/protection"},
@@ -20,7 +19,6 @@ func protectionActions() map[string]*core.Action {
 	}
 }
 
-// protected returns the namespace of a kind of objects, and a function that names an object in Cluster.Protected.
 func protected(kind, namespace string) (string, func(name string) string, *core.Failure) {
 	namespace = cmp.Or(namespace, "default")
 	switch kind {
@@ -32,9 +30,8 @@ func protected(kind, namespace string) (string, func(name string) string, *core.
 	return "", nil, core.Fail(http.StatusBadRequest, "InvalidParameter", "resource type %s is neither namespaces nor services", kind)
 }
 
-// describeProtection returns the protection of the named objects. The cluster's namespaces are not known here, so a
-// request for all returns only the protected ones.
-//
+// describeProtection returns the protection of the named objects. The cluster's namespaces are not known here, so a request for
+// all returns only the protected ones:
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-describeresourcesdeleteprotection
 func describeProtection(q *request) (any, *core.Failure) {
 	kind := q.Params["path.1"]
@@ -63,8 +60,7 @@ func describeProtection(q *request) (any, *core.Failure) {
 	return list, nil
 }
 
-// updateProtection enables or disables the protection of objects.
-//
+// updateProtection implements
 // https://www.alibabacloud.com/help/en/ack/ack-managed-and-ack-dedicated/developer-reference/api-cs-2015-12-15-updateresourcesdeleteprotection
 func updateProtection(q *request) (any, *core.Failure) {
 	var body struct {

@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/vpc"
 )
 
-// ccm is the add-on of every cluster.
 const ccm = "cloud-controller-manager"
 
 // A Cluster is an ACK cluster.
@@ -132,8 +131,7 @@ func (s *State) fill() {
 	}
 }
 
-// AddAPIServer adds the API server's load balancer, as the container service does. It also has a tag that the
-// controller's load balancers have.
+// AddAPIServer adds the API server's load balancer, with a tag that the controller's load balancers also have.
 func (c *Cluster) AddAPIServer(lbs []slb.LoadBalancer, vswitches []vpc.VSwitch) []slb.LoadBalancer {
 	id := c.APIServer
 	if id == "" || slices.ContainsFunc(lbs, func(lb slb.LoadBalancer) bool { return lb.ID == id }) {
@@ -151,8 +149,7 @@ func (c *Cluster) AddAPIServer(lbs []slb.LoadBalancer, vswitches []vpc.VSwitch) 
 	return append(lbs, lb)
 }
 
-// noteMaster stores the API server's address, which the container service still returns after its load balancer is
-// deleted.
+// noteMaster stores the API server's address, which the container service still returns after its load balancer is deleted.
 func (s *State) noteMaster() {
 	if lb := s.slb.LoadBalancers[s.Cluster.APIServer]; lb != nil {
 		s.master = lb.Address

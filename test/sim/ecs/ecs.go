@@ -128,9 +128,8 @@ func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is ECS: servers and their network interfaces.
-//
-// https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-overview
+// Product is ECS: servers and their network interfaces
+// (https://www.alibabacloud.com/help/en/ecs/developer-reference/api-ecs-2014-05-26-overview).
 func Product() *core.Product {
 	p := &core.Product{
 		Name: "ecs", Version: "2014-05-26", Host: "ecs.aliyuncs.com", Regional: true, Refusal: core.NotAuthorized,
@@ -169,7 +168,6 @@ func describeInstances(q *request) (any, *core.Failure) {
 	return pageOrChunk(q, some, 100, "Instances", "Instance", func(i *Instance) core.Reply { return i.show(q.state, attached[i.ID]) })
 }
 
-// show returns an instance and its attached network interfaces as in answers.
 func (i *Instance) show(s *State, attached []*ENI) core.Reply {
 	slices.SortFunc(attached, func(a, b *ENI) int { return strings.Compare(a.ID, b.ID) })
 	enis := []core.Reply{}
@@ -187,8 +185,7 @@ func eniResource(q *core.Request) string {
 	return "eni/" + cmp.Or(q.Params["NetworkInterfaceId"], "*")
 }
 
-// pageOrChunk answers with the requested part of list, in either notation of ECS: by page, or by token if MaxResults is
-// given.
+// pageOrChunk answers with the requested part of list: by page, or by token if MaxResults is given.
 func pageOrChunk[T any](q *request, list []T, most int, outer, inner string, show func(T) core.Reply) (any, *core.Failure) {
 	shown := func(part []T) core.Reply {
 		all := make([]core.Reply, 0, len(part))
@@ -219,7 +216,7 @@ func (e *ENI) primary() string {
 	return e.IPs[0]
 }
 
-// isIPv6 reports whether an address is IPv6; answers list the two families separately.
+// isIPv6 tells the two families apart, which answers list separately.
 func isIPv6(ip string) bool { return strings.Contains(ip, ":") }
 
 func (e *ENI) show(s *State) core.Reply {

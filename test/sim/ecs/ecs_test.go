@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestENIs finds one private address in two VPCs, and modifies an interface.
 func TestENIs(t *testing.T) {
 	w := &sim.World{
 		VPCs: []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}}, VSwitches: []sim.VSwitch{{ID: "vsw-1", VPC: "vpc-1"}, {ID: "vsw-2", VPC: "vpc-2", CIDR: "10.0.0.0/20"}},

@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A SecurityGroup controls access to its members. The controller creates one for an NLB whose Service has source
-// ranges.
+// A SecurityGroup controls access to its members. The controller creates one for an NLB whose Service has source ranges.
 type SecurityGroup struct {
 	ID          string            `json:"id,omitempty"`
 	Name        string            `json:"name,omitempty"`
@@ -75,7 +74,6 @@ func (r *SecurityRule) fill(id string) {
 	r.Policy, r.Priority = cmp.Or(r.Policy, "Accept"), cmp.Or(r.Priority, 1)
 }
 
-// same reports whether two rules are equal, ignoring descriptions.
 func (r SecurityRule) same(o SecurityRule) bool {
 	r.ID, r.Description, o.ID, o.Description = "", "", "", ""
 	r.Policy, o.Policy = strings.ToLower(r.Policy), strings.ToLower(o.Policy)

@@ -1,10 +1,7 @@
-// Package fc simulates the runtime API of Function Compute's built-in Go runtime, to invoke a function's real program
-// with the real SDK.
-//
-// The API is that of version 2020-11-11, as used by the SDK v0.3.1: a function requests its next invocation, and posts
-// a response or an error. An Invocation can omit what the platform sometimes omits. Its zero value invokes an event
-// function that may take a minute. A [Gateway] simulates invocation through the API and HTTP triggers. Begin with
-// [New].
+// Package fc simulates the runtime API of Function Compute's Go runtime, version 2020-11-11, as used by the SDK v0.3.1, to invoke
+// a function's real program with the real SDK: a function requests its next invocation, and posts a response or an error. An
+// Invocation can omit what the platform sometimes omits; its zero value invokes an event function that may take a minute. A
+// [Gateway] simulates invocation through the API and HTTP triggers. Begin with [New].
 package fc
 
 import (
@@ -60,8 +57,7 @@ type Failure struct {
 // ErrTimeout means that a function did not answer in time. The platform then ends the instance.
 var ErrTimeout = errors.New("the function did not answer in time")
 
-// A Runtime is the platform of one function instance. Its methods may be called concurrently; the caller decides how
-// many invocations run at once.
+// A Runtime is the platform of one function instance. Its methods may be called concurrently; the caller limits parallel invocations.
 type Runtime struct {
 	address string
 	queue   chan delivery

@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestSDK checks that the real SDK receives invocations and returns answers.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	r := fc.New(t)
@@ -80,7 +79,6 @@ func TestSDK(t *testing.T) {
 	if !errors.Is(err, fc.ErrTimeout) {
 		t.Errorf("without a deadline: %v", err)
 	}
-	// Several invocations run at once.
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {

@@ -15,11 +15,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and signed HTTP triggers. It is an
-// http.Handler that verifies each signature; its zero value knows no caller.
+// A Gateway is the gateway of Function Compute 3.0: InvokeFunction of its API, and signed HTTP triggers. It verifies each
+// signature; its zero value knows no caller. Sources:
 //
-//   - https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
-//   - https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
+// - https://www.alibabacloud.com/help/en/functioncompute/fc-3-0/developer-reference/api-fc-2023-03-30-invokefunction
+// - https://www.alibabacloud.com/help/en/functioncompute/fc/user-guide/configure-signature-authentication-for-http-triggers
 type Gateway struct {
 	Callers   []core.Credentials
 	Functions map[string]func(body []byte) (kind, text string) // by name; kind is the type of the error, if any
@@ -29,7 +29,6 @@ type Gateway struct {
 	nonces map[string]bool
 }
 
-// apiPath is the prefix of functions in the API.
 const apiPath = "/2023-03-30/functions/"
 
 // ServeHTTP serves a request like the gateway.
@@ -69,7 +68,6 @@ func (f *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// signed returns the status and reason of a rejection, or zero.
 func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	h := r.Header
 	said := map[string]string{}
@@ -124,7 +122,6 @@ func (f *Gateway) signed(r *http.Request, body []byte, api bool) (int, string) {
 	return 0, ""
 }
 
-// refuse writes an error of the gateway itself.
 func (f *Gateway) refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -40,10 +40,8 @@ func controllersNLB(t testing.TB, c *sim.Cloud, k sim.Credentials) *nlb.Client {
 	return client
 }
 
-// A body is an SDK response with a typed body.
 type body[T any] interface{ GetBody() *T }
 
-// ask makes a call that must succeed and returns the answer's body.
 func ask[Q any, B any, A body[B]](t *testing.T, do func(Q) (A, error), q Q) *B {
 	t.Helper()
 	a, err := do(q)
@@ -59,8 +57,6 @@ func pointers[T any](all ...T) []*T {
 	return list
 }
 
-// TestControllersNLBClient makes each call of the real controller with its own client, and checks the cloud and the
-// answers.
 func TestControllersNLBClient(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.SecurityGroups = append(w.SecurityGroups, sim.SecurityGroup{ID: "sg-b"})
@@ -228,7 +224,6 @@ func TestControllersNLBClient(t *testing.T) {
 	}
 }
 
-// TestControllersNLBRefused checks how errors reach the real controller.
 func TestControllersNLBRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -73,7 +73,6 @@ func (g *ServerGroup) fill(s *State) {
 	}
 }
 
-// serverGroup returns the request's group if no job changes it.
 func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	g := q.state.ServerGroups[q.Params["ServerGroupId"]]
 	if g == nil {
@@ -85,10 +84,8 @@ func (q *request) serverGroup() (*ServerGroup, *core.Failure) {
 	return g, nil
 }
 
-// check is the prefix of health check parameters.
 const check = "HealthCheckConfig."
 
-// groupFields are the parameters of a server group with fields of their own.
 var groupFields = []string{
 	"ServerGroupId", "ServerGroupName", "VpcId", "ServerGroupType", "Protocol", "Scheduler", "AddressIPVersion", "ResourceGroupId",
 	"ClientToken", "DryRun", "RegionId",
@@ -97,7 +94,6 @@ var groupFields = []string{
 // schedulers are a group's scheduling algorithms. Requests may use any case.
 var schedulers = []string{"Wrr", "Wlc", "Rr", "Sch", "Tch", "Qch"}
 
-// setServerGroup changes the group's parameters that are in the request.
 func (q *request) setServerGroup(g *ServerGroup) *core.Failure {
 	p := q.Params
 	scheduler := p["Scheduler"]
@@ -164,8 +160,7 @@ func createServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// available starts a job that makes a group and its servers Available and deletes servers being removed. If it fails,
-// it deletes servers being added instead.
+// available starts a job that makes a group and its servers Available and deletes servers to remove, or after a failure those to add.
 func (q *request) available(id string) string {
 	without := func(status string) func(*State) {
 		return func(s *State) {
@@ -195,7 +190,6 @@ func updateServerGroup(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerGroupId": g.ID, "JobId": q.available(g.ID)}, nil
 }
 
-// users returns the IDs of NLBs with a listener that uses a group.
 func (s *State) users(group string) []string {
 	ids := []string{}
 	for _, id := range slices.Sorted(maps.Keys(s.NLBs)) {
@@ -252,7 +246,6 @@ func (q *request) servers() ([]Server, *core.Failure) {
 	return list, nil
 }
 
-// same reports whether two servers are the same entry of a group.
 func (v Server) same(o Server) bool {
 	return v.ID == o.ID && v.Port == o.Port && (v.IP == "" || o.IP == "" || v.IP == o.IP)
 }
@@ -333,7 +326,6 @@ func updateServers(q *request) (any, *core.Failure) {
 	})
 }
 
-// healthCheck returns the group's health check, which is on by default.
 func (g *ServerGroup) healthCheck() core.Reply {
 	out := core.Reply{
 		"HealthCheckEnabled": true, "HealthCheckType": "TCP", "HealthCheckConnectPort": 0, "HealthyThreshold": 2, "UnhealthyThreshold": 2,

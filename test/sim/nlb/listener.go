@@ -54,7 +54,6 @@ func (l *NLBListener) fill() {
 	}
 }
 
-// nlbListener returns a listener and its NLB, or nil.
 func (s *State) nlbListener(id string) (*NLB, *NLBListener) {
 	for _, n := range s.NLBs {
 		for i := range n.Listeners {
@@ -66,7 +65,6 @@ func (s *State) nlbListener(id string) (*NLB, *NLBListener) {
 	return nil, nil
 }
 
-// nlbListener returns the request's listener, and its NLB.
 func (q *request) nlbListener() (*NLB, *NLBListener, *core.Failure) {
 	n, l := q.state.nlbListener(q.Params["ListenerId"])
 	if l == nil {
@@ -75,7 +73,6 @@ func (q *request) nlbListener() (*NLB, *NLBListener, *core.Failure) {
 	return n, l, nil
 }
 
-// calm returns the request's listener if no job changes it.
 func (q *request) calm() (*NLB, *NLBListener, *core.Failure) {
 	n, l, bad := q.nlbListener()
 	if bad == nil && l.Status != "Running" && l.Status != "Stopped" {
@@ -84,7 +81,6 @@ func (q *request) calm() (*NLB, *NLBListener, *core.Failure) {
 	return n, l, bad
 }
 
-// transit starts a job that changes a listener's status.
 func (q *request) transit(l *NLBListener, meanwhile, then string) string {
 	id, was := l.ID, l.Status
 	l.Status = meanwhile
@@ -107,13 +103,11 @@ func (s *State) dropListener(id string) {
 	}
 }
 
-// listenerFields are the parameters of a listener with fields of their own.
 var listenerFields = []string{
 	"ListenerProtocol", "ListenerPort", "LoadBalancerId", "ListenerId", "ServerGroupId", "ListenerDescription", "ClientToken", "DryRun",
 	"RegionId",
 }
 
-// setNLBListener changes the listener's parameters that are in the request.
 func (q *request) setNLBListener(n *NLB, l *NLBListener) *core.Failure {
 	p := q.Params
 	group := cmp.Or(p["ServerGroupId"], l.ServerGroup)
@@ -203,7 +197,6 @@ func (q *request) ports(l *NLBListener) *core.Failure {
 	return nil
 }
 
-// certified rejects unknown certificates, if the World has any.
 func (q *request) certified(ids []string) *core.Failure {
 	for _, id := range ids {
 		if len(q.state.slb.Certificates) > 0 && q.state.slb.Certificates[id] == nil {
@@ -213,7 +206,6 @@ func (q *request) certified(ids []string) *core.Failure {
 	return nil
 }
 
-// listenerStem reports whether a listener's ID has the prefix stem before its port.
 func (s *State) listenerStem(stem string) bool {
 	for _, n := range s.NLBs {
 		if slices.ContainsFunc(n.Listeners, func(l NLBListener) bool { return strings.HasPrefix(l.ID, stem+"@") }) {

@@ -76,10 +76,8 @@ func Quotas() []quotas.Quota {
 // Used returns how many resources count against a quota, if they are counted.
 func (s *State) Used(quota string) (int, bool) { return len(s.NLBs), quota == quotaNLBs }
 
-// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag]
-// determines a job's duration.
-//
-// https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview
+// Product is the network load balancer. A load balancer or listener with a job in progress accepts no changes; [Lag] determines a job's
+// duration (https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-overview).
 func Product() *core.Product {
 	one := []string{"LoadBalancerId"}
 	p := &core.Product{
@@ -113,7 +111,6 @@ func Product() *core.Product {
 	return p
 }
 
-// nlbResource returns the RAM resource of a request, from the first ID in it.
 func nlbResource(q *core.Request) string {
 	for _, of := range [][2]string{{"ListenerId", "listener/"}, {"LoadBalancerId", "loadbalancer/"}, {"ServerGroupId", "servergroup/"}} {
 		if id := q.Params[of[0]]; id != "" {
@@ -126,7 +123,6 @@ func nlbResource(q *core.Request) string {
 	return "*"
 }
 
-// nlbWords converts general errors to those of NLB.
 func nlbWords(f *core.Failure) *core.Failure {
 	if name, ok := strings.CutPrefix(f.Code, "MissingParameter."); ok {
 		return core.Fail(http.StatusBadRequest, "MissingParam."+name, "The parameter of %s is missing.", name)
@@ -158,7 +154,6 @@ func mismatch(what, a, b string) *core.Failure {
 	return core.Fail(http.StatusBadRequest, "Mismatch."+what, "The %s is mismatched for %s and %s.", what, a, b)
 }
 
-// exceeded returns an error if a request exceeds a quota.
 func (q *request) exceeded(name string, standard, used, more int) *core.Failure {
 	most := q.state.quotas.Limit(name, standard)
 	if more <= 0 || used+more <= most {
@@ -167,7 +162,6 @@ func (q *request) exceeded(name string, standard, used, more int) *core.Failure 
 	return core.Fail(http.StatusBadRequest, "QuotaExceeded.QuotaInsufficient", "The quota of %s is exceeded, usage %d/%d.", name, used, most)
 }
 
-// fill sets defaults and the addresses of zones.
 func (n *NLB) fill(s *State) error {
 	n.VPC, n.Status = cmp.Or(n.VPC, s.Home), cmp.Or(n.Status, "Active")
 	n.DNSName = cmp.Or(n.DNSName, n.ID+"."+s.Region+".nlb.aliyuncs.com")
@@ -208,14 +202,12 @@ func (n *NLB) fill(s *State) error {
 	return errors.Join(errs...)
 }
 
-// place assigns the next free address of the zone's vSwitch.
 func (z *NLBZone) place(s *State) bool {
 	a, ok := s.vpc.Private(z.VSwitch)
 	z.Address = a
 	return ok
 }
 
-// publish assigns a public address: of the zone's EIP, or of a new one.
 func (z *NLBZone) publish(s *State, n *NLB) {
 	if e := s.vpc.EIPs[z.EIP]; e != nil {
 		e.Instance, e.InstanceType, z.Public = n.ID, "Nlb", e.IP
@@ -249,7 +241,6 @@ func (q *request) nlb() (*NLB, *core.Failure) {
 	return nil, notFound("loadbalancer")
 }
 
-// idle returns the request's NLB if no job changes it.
 func (q *request) idle() (*NLB, *core.Failure) {
 	n, bad := q.nlb()
 	switch {
@@ -282,7 +273,6 @@ func (q *request) underway(n *NLB, finish func(*State)) core.Reply {
 	}, active)}
 }
 
-// affordable returns an error if the account cannot pay.
 func (q *request) affordable() *core.Failure {
 	switch bad := q.state.billing.Payable(); {
 	case bad == nil:
@@ -294,8 +284,7 @@ func (q *request) affordable() *core.Failure {
 	}
 }
 
-// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service
-// names no type.
+// addressType returns an address type as in answers. Requests may use lower case, as the controller does if a Service names no type.
 func addressType(s string) string {
 	for _, t := range []string{"Internet", "Intranet"} {
 		if strings.EqualFold(s, t) {
@@ -441,7 +430,6 @@ func noVSwitchIP() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "ResourceNotEnough.VSwitchIp", "The specified resource of VSwitchIp is not enough.")
 }
 
-// occupy takes a requested address of a vSwitch.
 func (s *State) occupy(address string, v *vpc.VSwitch) *core.Failure {
 	a, err := netip.ParseAddr(address)
 	block, bad := netip.ParsePrefix(v.CIDR)
@@ -588,7 +576,6 @@ func setIPv6Internet(to string) func(*request) (any, *core.Failure) {
 	}
 }
 
-// known rejects unknown security groups.
 func (q *request) known(groups []string) *core.Failure {
 	for _, id := range groups {
 		if q.state.ecs.SecurityGroups[id] == nil {
@@ -690,7 +677,6 @@ func (n *NLB) show(s *State) core.Reply {
 	}
 }
 
-// tagPairs returns tags as in lists.
 func tagPairs(tags map[string]string) []core.Reply {
 	list := make([]core.Reply, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -733,7 +719,6 @@ func listNLBs(q *request) (any, *core.Failure) {
 	return q.tokenPage(shown, "LoadBalancers")
 }
 
-// tokenPage answers with the requested part of a list.
 func (q *request) tokenPage(list []core.Reply, name string) (any, *core.Failure) {
 	part, next, bad := core.Chunk(q.Params, list, 20, 100)
 	if bad != nil {
@@ -751,7 +736,6 @@ func nlbTagActions() map[string]*core.Action {
 	}
 }
 
-// nlbTags returns the tags, by ID, of all resources of a kind.
 func (s *State) nlbTags(kind string) (map[string]map[string]string, *core.Failure) {
 	m := map[string]map[string]string{}
 	switch kind {
@@ -775,7 +759,6 @@ func (s *State) nlbTags(kind string) (map[string]map[string]string, *core.Failur
 	return m, nil
 }
 
-// taggedNLB returns the tags of a request's resources.
 func (q *request) taggedNLB() (map[string]map[string]string, *core.Failure) {
 	all, bad := q.state.nlbTags(q.Params["ResourceType"])
 	if bad != nil {
@@ -866,8 +849,7 @@ func listNLBTags(q *request) (any, *core.Failure) {
 	return q.tokenPage(shown, "TagResources")
 }
 
-// typedConfig returns further parameters of a listener or server group as in answers, with numbers and booleans
-// recognized by the suffix of their names.
+// typedConfig returns further parameters as in answers, with numbers and booleans recognized by the suffix of their names.
 func typedConfig(config map[string]string) core.Reply {
 	out := core.Reply{}
 	for k, v := range config {

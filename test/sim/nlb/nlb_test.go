@@ -16,10 +16,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// zones are the mappings of NLBs in most tests.
 var zones = &[]nlb.CreateLoadBalancerZoneMappings{{ZoneId: "cn-hangzhou-h", VSwitchId: "vsw-h"}, {ZoneId: "cn-hangzhou-i", VSwitchId: "vsw-i"}}
 
-// A tour is an NLB client of a Cloud whose clock a test advances.
 type tour struct {
 	*nlb.Client
 	t     *testing.T
@@ -535,7 +533,6 @@ func TestNLBListeners(t *testing.T) {
 		t.Errorf("got %+v", listeners.Listeners)
 	}
 
-	// A group in use by a listener cannot be deleted.
 	del := nlb.CreateDeleteServerGroupRequest()
 	del.ServerGroupId = udp
 	_, err = tr.DeleteServerGroup(del)
@@ -555,7 +552,6 @@ func TestNLBListeners(t *testing.T) {
 	simtest.Check(t, err)
 }
 
-// TestNLBListenerBusy checks that a listener accepts one change at a time.
 func TestNLBListenerBusy(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)
@@ -582,7 +578,6 @@ func TestNLBListenerBusy(t *testing.T) {
 	}
 }
 
-// TestNLBFailedJobs checks the state after failed jobs.
 func TestNLBFailedJobs(t *testing.T) {
 	w := simtest.NLBWorld()
 	w.Lag.Jobs = sim.Duration(time.Second)

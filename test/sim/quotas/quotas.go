@@ -15,8 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A Quota is a limit. One of the category FlowControl limits the calls of an action in a Period, and further calls are
-// throttled.
+// A Quota is a limit. One of the category FlowControl limits the calls of an action in a Period, and further calls are throttled.
 type Quota struct {
 	Product    string        `json:"product,omitempty"`  // slb if empty
 	Code       string        `json:"code,omitempty"`     // opaque, such as q_hvnoqv
@@ -107,7 +106,6 @@ func (a *QuotaApplication) fill(s *State) {
 	}
 }
 
-// agree raises the quotas of newly approved applications.
 func (s *State) agree() {
 	for _, a := range s.QuotaApplications {
 		u := s.quotaOf(a.Product, a.Code)
@@ -132,7 +130,6 @@ func (s *State) Audit(now time.Time) {
 	s.agree()
 }
 
-// quotaOf returns the product's quota with this code, or nil.
 func (s *State) quotaOf(product, code string) *Quota {
 	for i := range s.Quotas {
 		if u := &s.Quotas[i]; u.Product == product && u.Code == code {
@@ -160,7 +157,6 @@ func (s *State) usage(u *Quota) float64 {
 	return u.Used
 }
 
-// rate counts the calls of an action in the current period.
 type rate struct {
 	since time.Time
 	calls float64
@@ -186,9 +182,7 @@ func (s *State) Throttle(q *core.Request) *core.Failure {
 	return nil
 }
 
-// Product is the quota center.
-//
-// https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-overview
+// Product is the quota center (https://www.alibabacloud.com/help/en/quota-center/developer-reference/api-quotas-2020-05-10-overview).
 func Product() *core.Product {
 	return &core.Product{
 		Name: "quotas", Version: "2020-05-10", Host: "quotas.aliyuncs.com", Refusal: core.NotAuthorized,
@@ -214,7 +208,6 @@ func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// pageOfQuotas answers with the requested part of a list.
 func pageOfQuotas[T any](q *request, list []T, name string) (any, *core.Failure) {
 	part, next, bad := core.Chunk(q.Params, list, 30, 200)
 	if bad != nil {
@@ -284,7 +277,6 @@ func (s *State) quotaARN(u *Quota) string {
 	return "acs:quotas:" + s.Region + ":" + s.AccountID + ":quota/" + u.Product + "/" + u.Code
 }
 
-// pendingFor reports whether an application for a quota is undecided.
 func (s *State) pendingFor(u *Quota) bool {
 	for _, a := range s.QuotaApplications {
 		if a.Product == u.Product && a.Code == u.Code && a.Status == "Process" {

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// A document is a RAM policy document.
 type document struct {
 	Statement []statement
 }
@@ -24,10 +23,8 @@ type statement struct {
 	Condition map[string]any
 }
 
-// words are one string or a list of strings.
 type words []string
 
-// UnmarshalJSON decodes one string or a list.
 func (w *words) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
@@ -37,7 +34,6 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(w))
 }
 
-// document returns a parsed policy document, from a cache if possible.
 func (s *State) document(text string) (*document, error) {
 	if d := s.parsed[text]; d != nil {
 		return d, nil
@@ -67,7 +63,6 @@ func (s *State) document(text string) (*document, error) {
 	return &d.document, nil
 }
 
-// current returns the default version, or nil.
 func (p *Policy) current() *PolicyVersion {
 	for i := range p.Versions {
 		if p.Versions[i].Default {
@@ -93,7 +88,6 @@ func (s *State) changing(p *Policy, now time.Time) {
 	}
 }
 
-// policy returns a policy of the account or a system policy, or nil.
 func (s *State) policy(name string) *Policy {
 	if p := s.Policies[name]; p != nil {
 		return p
@@ -116,8 +110,7 @@ func (s *State) policy(name string) *Policy {
 // Authorize returns an error unless RAM allows a request: it must be allowed and not denied.
 func (s *State) Authorize(q *core.Request) *core.Failure { return (&request{q, s}).authorize() }
 
-// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows
-// it.
+// Verdict returns why RAM denies the request's action on a resource (ExplicitDeny or ImplicitDeny), or "" if it allows it.
 func (s *State) Verdict(q *core.Request, resource string) string {
 	return (&request{q, s}).verdict(resource)
 }
@@ -220,7 +213,6 @@ func matches(list []string, name, lower string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return p == name || core.Glob(strings.ToLower(p), lower) })
 }
 
-// documents returns the caller's effective policy documents.
 func (q *request) documents() []string {
 	var list []string
 	if r := q.state.Roles[q.Caller.Role]; r != nil {
@@ -241,7 +233,6 @@ func (q *request) documents() []string {
 	return list
 }
 
-// covers reports whether a statement applies to a lower-case action on a resource.
 func (t *statement) covers(action, arn string) bool {
 	hit := slices.ContainsFunc(t.Action, func(p string) bool { return core.Glob(p, action) })
 	if len(t.NotAction) > 0 {

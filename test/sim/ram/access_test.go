@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestUserPolicies checks that a RAM user has its own policies, and reads a version of one.
 func TestUserPolicies(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		Policies: []sim.Policy{{Name: "p", Users: []string{"ann"}, Versions: simtest.Policy(`{"Effect":"Allow","Action":["vpc:*","ram:*"],"Resource":"*"}`)}},
@@ -105,8 +104,7 @@ func TestRefusals(t *testing.T) {
 	simtest.Refused(t, err, "NoPermission", 403)
 }
 
-// TestHolder checks that an action with several RAM names is allowed by any of them, and that a holder has only its
-// document's rights.
+// TestHolder: any RAM name of an action allows it, and a holder has only its document's rights.
 func TestHolder(t *testing.T) {
 	c := sim.New(t, nil)
 	id := c.Snapshot().Cluster.ID

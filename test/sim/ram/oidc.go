@@ -20,8 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// An OIDCProvider is an issuer of tokens that the account trusts, such as the API server of a cluster whose Pods assume
-// roles (RRSA).
+// An OIDCProvider is a trusted issuer of tokens, such as the API server of a cluster whose Pods assume roles (RRSA).
 type OIDCProvider struct {
 	Name      string   `json:"name,omitempty"`
 	Issuer    string   `json:"issuer,omitempty"`
@@ -65,7 +64,6 @@ func publicKey(text string) (any, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-// claims are the claims of a token.
 type claims struct {
 	Issuer   string `json:"iss"`
 	Subject  string `json:"sub"`
@@ -74,13 +72,11 @@ type claims struct {
 	Issued   int64  `json:"iat"`
 }
 
-// unauthenticated returns the error for a token, with the texts of
-// https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-errorcodes
+// unauthenticated has the texts of https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-errorcodes
 func unauthenticated(code, format string, args ...any) *core.Failure {
 	return core.Fail(http.StatusUnauthorized, "AuthenticationFail."+code, format, args...)
 }
 
-// verify returns a token's claims, and rejects a token that the provider did not issue.
 func (p *OIDCProvider) verify(token string, now time.Time) (*claims, *core.Failure) {
 	if token == "" {
 		return nil, unauthenticated("OIDCToken.Invalid", "The OIDCToken can not empty.")
@@ -119,7 +115,6 @@ func (p *OIDCProvider) verify(token string, now time.Time) (*claims, *core.Failu
 	return &c, nil
 }
 
-// signedJWT reports whether a token's signature matches the key.
 func signedJWT(key string, parts []string) bool {
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
@@ -136,8 +131,7 @@ func signedJWT(key string, parts []string) bool {
 	return false
 }
 
-// assumeRoleWithOIDC returns credentials of a role to the holder of a token of a provider that the role trusts. It is
-// the only unsigned action.
+// assumeRoleWithOIDC, the only unsigned action, returns credentials of a role to the holder of a token of a provider that the role trusts.
 func assumeRoleWithOIDC(q *request) (any, *core.Failure) {
 	p, s := q.Params, q.state
 	prefix := "acs:ram::" + s.AccountID + ":oidc-provider/"

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestOIDC assumes a role with a Pod's token, as RRSA does.
 func TestOIDC(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	simtest.Check(t, err)
@@ -104,7 +103,6 @@ func TestOIDC(t *testing.T) {
 		t.Errorf("got %+v, %v", me, err)
 	}
 
-	// A session policy limits the role's rights.
 	_, _, k = assume("lbremedy", "ack-rrsa", token(same), `{"Version":"1","Statement":[{"Effect":"Allow","Action":"vpc:*","Resource":"*"}]}`)
 	_, err = simtest.Dial(t, c, k, vpc.NewClientWithOptions).DescribeVpcs(vpc.CreateDescribeVpcsRequest())
 	simtest.Check(t, err)

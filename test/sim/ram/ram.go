@@ -22,8 +22,8 @@ type Settings struct {
 	FilterLists    bool          `json:"filterLists,omitempty"`    // lists of load balancers omit what the caller may not see, instead of a 403
 }
 
-// A Role is a RAM role. Its policies are names of World.Policies or of the simulator's system policies:
-// AdministratorAccess and Aliyun<Product>FullAccess.
+// A Role is a RAM role. Its policies are names of World.Policies or of the simulator's system policies: AdministratorAccess and
+// Aliyun<Product>FullAccess.
 type Role struct {
 	Name     string      `json:"name,omitempty"`
 	Policies []string    `json:"policies,omitempty"`
@@ -126,7 +126,6 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(append(errs, s.fillOIDC(w.OIDCProviders))...)
 }
 
-// fill sets the IDs of a policy's versions, and the default one.
 func (p *Policy) fill(s *State) {
 	p.Type = cmp.Or(p.Type, "Custom")
 	for i := range p.Versions {
@@ -162,27 +161,22 @@ func (s *State) Settle() {
 	}
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// longestDocument and mostVersions are RAM's limits for a policy:
-// https://www.alibabacloud.com/help/en/ram/product-overview/limits
+// longestDocument and mostVersions are RAM's limits for a policy: https://www.alibabacloud.com/help/en/ram/product-overview/limits
 const (
 	longestDocument = 6144
 	mostVersions    = 5
 )
 
-// Product is RAM.
-//
-// https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-overview
+// Product is RAM (https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-overview).
 func Product() *core.Product {
 	one, version := []string{"PolicyName", "PolicyType"}, []string{"PolicyName", "VersionId"}
 	p := &core.Product{
@@ -219,7 +213,6 @@ func (q *request) role() (*Role, *core.Failure) {
 	return nil, core.Fail(http.StatusNotFound, "EntityNotExist.Role", "The role not exists: %s", q.Params["RoleName"])
 }
 
-// readable returns the request's policy.
 func (q *request) readable() (*Policy, *core.Failure) {
 	p := q.state.policy(q.Params["PolicyName"])
 	if p == nil || !core.Is(q.Params["PolicyType"], p.Type) {
@@ -254,7 +247,6 @@ func (v *PolicyVersion) show(document bool) core.Reply {
 	return m
 }
 
-// attached returns the roles with a policy.
 func (s *State) attached(policy string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {

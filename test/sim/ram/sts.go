@@ -9,9 +9,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// STS returns the caller's identity and credentials of roles.
-//
-// https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-overview
+// STS returns the caller's identity and credentials of roles
+// (https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-overview).
 func STS() *core.Product {
 	return &core.Product{
 		Name: "sts", Version: "2015-04-01", Host: "sts.aliyuncs.com", Refusal: core.NotAuthorized,
@@ -41,7 +40,6 @@ func getCallerIdentity(q *request) (any, *core.Failure) {
 
 func roleName(arn string) string { return arn[strings.LastIndex(arn, "/")+1:] }
 
-// assumed returns the requested role.
 func (q *request) assumed() (*Role, *core.Failure) {
 	arn, s := q.Params["RoleArn"], q.state
 	for _, r := range s.Roles { // an ARN has the name in lower case

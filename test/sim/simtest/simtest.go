@@ -33,8 +33,8 @@ func (w Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Instead redirects HTTPS requests of clients with a copy of the default transport, such as those for RAM roles, to the
-// server at addr until the test ends. It returns the requested hosts. Tests that use it cannot be parallel.
+// Instead redirects HTTPS requests of clients with a copy of the default transport, such as those for RAM roles, to addr until
+// the test ends. It returns the requested hosts. Tests that use it cannot be parallel.
 func Instead(t testing.TB, addr string) (asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -55,9 +55,8 @@ func Instead(t testing.TB, addr string) (asked func() []string) {
 	}
 }
 
-// ServiceAccount tests a credentials chain with RRSA: STS is called at its address in the region's VPC if the
-// environment says so, as the chart does. If STS refuses, the error names the role and the reason, and the node's role
-// is not used instead.
+// ServiceAccount tests a credentials chain with RRSA: STS is called at its address in the region's VPC if the environment says
+// so, as the chart does. If STS refuses, the error names the role and the reason, and the node's role is not used instead.
 func ServiceAccount(t *testing.T, chain func(context.Context) error) {
 	served := sim.New(t, &sim.World{})
 	account := served.Snapshot().AccountID
@@ -86,8 +85,7 @@ func ServiceAccount(t *testing.T, chain func(context.Context) error) {
 	}
 }
 
-// dialing serializes the creation of SDK clients: the first client of a service package fills its endpoint map without
-// a lock.
+// dialing serializes the creation of SDK clients: a service package's first client fills its endpoint map without a lock.
 var dialing sync.Mutex
 
 // Dial returns an SDK client for c, made by a service package's constructor, that signs with k.

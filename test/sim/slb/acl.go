@@ -29,7 +29,7 @@ type ACLEntry struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// mostEntries is the maximum number of entries in one call:
+// mostEntries is the maximum in one call:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-addaccesscontrollistentry
 const mostEntries = 50
 
@@ -67,7 +67,6 @@ func (q *request) acl() (*ACL, *core.Failure) {
 	return nil, noACL()
 }
 
-// uses reports whether a listener uses an access control list.
 func (l *Listener) uses(acl string) bool {
 	return l.Config["AclStatus"] == "on" && core.OneOf(cmp.Or(l.Config["AclId"], "none"), acl)
 }
@@ -105,7 +104,6 @@ func deleteACL(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// bound returns the listeners that use an access control list.
 func (s *State) bound(acl string) []core.Reply {
 	list := []core.Reply{}
 	for _, id := range slices.Sorted(maps.Keys(s.LoadBalancers)) {
@@ -126,7 +124,6 @@ func setACL(q *request) (any, *core.Failure) {
 	return core.Reply{}, bad
 }
 
-// entries parses a request's entries.
 func (q *request) entries(a *ACL) ([]ACLEntry, *core.Failure) {
 	var list []struct{ Entry, Comment string }
 	if err := json.Unmarshal([]byte(q.Params["AclEntrys"]), &list); err != nil || len(list) == 0 || len(list) > mostEntries {

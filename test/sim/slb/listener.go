@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// protocols are the listener protocols as spelled in actions.
 var protocols = []string{"TCP", "UDP", "HTTP", "HTTPS"}
 
 func listenerActions() map[string]*core.Action {
@@ -65,14 +64,12 @@ func (q *request) listener(lb *LoadBalancer, protocol string) (int, *core.Failur
 	return found, nil
 }
 
-// configured are the parameters of a listener with fields of their own.
 var configured = []string{
 	"LoadBalancerId", "ListenerPort", "ListenerProtocol", "VServerGroup", "VServerGroupId", "Description", "Scheduler", "Bandwidth",
 	"ClientToken", "RegionId",
 }
 
-// bounds are the ranges of numbers in a listener's configuration. -520 means the backend's port, which the controller
-// sends:
+// bounds are the ranges of numbers in a listener's configuration. -520, which the controller sends, means the backend's port:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
 var bounds = map[string][2]int{
 	"HealthyThreshold": {2, 10}, "UnhealthyThreshold": {2, 10}, "HealthCheckInterval": {1, 50}, "HealthCheckTimeout": {1, 300},
@@ -81,7 +78,6 @@ var bounds = map[string][2]int{
 	"ForwardPort": {1, 65535},
 }
 
-// choices are the allowed values in a listener's configuration.
 var choices = map[string]string{
 	"HealthCheck": "on,off", "HealthCheckSwitch": "on,off", "StickySession": "on,off", "StickySessionType": "insert,server", "HealthCheckType": "tcp,http,udp",
 	"HealthCheckMethod": "get,head", "ConnectionDrain": "on,off", "EnableHttp2": "on,off", "Gzip": "on,off", "XForwardedFor": "on,off",
@@ -89,7 +85,6 @@ var choices = map[string]string{
 	"XForwardedFor_SLBID": "on,off", "ListenerForward": "on,off", "Scheduler": "wrr,wlc,rr,sch,tch,qch",
 }
 
-// sound rejects values outside of bounds and choices. It ignores empty ones.
 func sound(p core.Params) *core.Failure {
 	for name, b := range bounds {
 		if _, bad := p.Number(name, b[0], b[1], 0); bad != nil {
@@ -104,7 +99,6 @@ func sound(p core.Params) *core.Failure {
 	return nil
 }
 
-// configure changes the listener's parameters that are in the request.
 func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	p := q.Params
 	n, bad := p.Number("Bandwidth", -1, 5120, cmp.Or(l.Bandwidth, -1))
@@ -150,7 +144,6 @@ func (q *request) configure(lb *LoadBalancer, l *Listener) *core.Failure {
 	return nil
 }
 
-// controlled rejects access control without a list or with an unknown one.
 func (q *request) controlled(config map[string]string) *core.Failure {
 	switch {
 	case !core.OneOf("on,off", cmp.Or(config["AclStatus"], "off")):
@@ -229,7 +222,6 @@ func deleteListener(q *request) (any, *core.Failure) {
 	})
 }
 
-// show returns a listener as in answers.
 func (l *Listener) show(lb *LoadBalancer) core.Reply {
 	return core.Reply{
 		"LoadBalancerId": lb.ID, "ListenerPort": l.Port, "ListenerProtocol": l.Protocol, "Status": l.Status,
@@ -286,7 +278,6 @@ func describeListeners(q *request) (any, *core.Failure) {
 	return core.Reply{"Listeners": part, "TotalCount": len(list), "MaxResults": len(part), "NextToken": next}, nil
 }
 
-// domainExtension returns a further domain of an HTTPS listener by ID.
 func (q *request) domainExtension() (*Listener, int, *core.Failure) {
 	for _, lb := range q.state.LoadBalancers {
 		for i := range lb.Listeners {

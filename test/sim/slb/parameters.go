@@ -7,10 +7,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// usual are the default parameters of a protocol's listeners in answers:
+// usual are the default parameters of a protocol's listeners in answers. An HTTP listener states that it redirects nothing;
+// without that, a client would recreate it. Source, with those of UDP, HTTP and HTTPS beside it:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-createloadbalancertcplistener
-// and those of UDP, HTTP and HTTPS beside it. An HTTP listener states that it redirects nothing; without that, a client
-// would recreate it.
 var usual = func() map[string]core.Reply {
 	checked := core.Reply{"HealthyThreshold": 3, "UnhealthyThreshold": 3, "HealthCheckInterval": 2}
 	with := func(base, more core.Reply) core.Reply {

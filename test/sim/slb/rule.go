@@ -73,7 +73,6 @@ func createRules(q *request) (any, *core.Failure) {
 	return core.Reply{"Rules": core.Reply{"Rule": made}}, nil
 }
 
-// rule returns a rule by ID; the index is -1 if it does not exist.
 func (s *State) rule(id string) (*LoadBalancer, *Listener, int) {
 	for _, lb := range s.LoadBalancers {
 		for i := range lb.Listeners {
@@ -137,7 +136,6 @@ func setRule(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// deleteRules deletes the request's rules, all or none.
 func deleteRules(q *request) (any, *core.Failure) {
 	ids, bad := q.Params.IDs("RuleIds")
 	if bad != nil {

@@ -54,9 +54,8 @@ func (s *State) Used(quota string) (int, bool) {
 	return 0, false
 }
 
-// Product is the classic load balancer (CLB).
-//
-// https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-overview
+// Product is the classic load balancer
+// (https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-overview).
 func Product() *core.Product {
 	p := &core.Product{
 		Name: "slb", Version: "2014-05-15", Host: "slb.aliyuncs.com", Regional: true,
@@ -103,8 +102,7 @@ func Product() *core.Product {
 	return p
 }
 
-// loadBalancerResource returns the RAM resource of a request's load balancer, named by its own ID or by that of a
-// vServer group.
+// loadBalancerResource returns the RAM resource of a request's load balancer, named by its own ID or by that of a vServer group.
 func loadBalancerResource(q *core.Request) string {
 	id := q.Params["LoadBalancerId"]
 	if g := q.Params["VServerGroupId"]; id == "" && g != "" {
@@ -123,7 +121,6 @@ func noLoadBalancer() *core.Failure {
 	return core.Fail(http.StatusNotFound, "InvalidLoadBalancerId.NotFound", "The specified LoadBalancerId does not exist.")
 }
 
-// loadBalancer returns the request's load balancer.
 func (q *request) loadBalancer() (*LoadBalancer, *core.Failure) {
 	if lb := q.state.LoadBalancers[q.Params["LoadBalancerId"]]; lb != nil {
 		return lb, nil
@@ -204,7 +201,6 @@ func (q *request) orderable(lb *LoadBalancer) *core.Failure {
 	return nil
 }
 
-// place assigns a new load balancer's address: one of its vSwitch, or a public one.
 func (q *request) place(lb *LoadBalancer) *core.Failure {
 	full := core.Fail(http.StatusBadRequest, "VSwitchAvailableIpNotExist", "The specified VSwitch has no available ip.")
 	if lb.AddressType == "internet" {
@@ -267,7 +263,7 @@ func (lb *LoadBalancer) networkType() string {
 	return "classic"
 }
 
-// vpcID returns the VPC as in the API: an internet load balancer has none.
+// vpcID returns the VPC as in the API: "" for an internet load balancer.
 func (lb *LoadBalancer) vpcID() string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC
@@ -292,7 +288,6 @@ func deleteLoadBalancer(q *request) (any, *core.Failure) {
 	return core.Reply{}, nil
 }
 
-// loadBalancerFilters are the list filters for one field, or for one of several values of it.
 var loadBalancerFilters = []struct {
 	param   string
 	several bool
@@ -312,8 +307,7 @@ var loadBalancerFilters = []struct {
 	{"MasterZoneId", false, func(lb *LoadBalancer) string { return lb.MasterZone }},
 }
 
-// wanted returns a function for the list filters, except tags. It skips absent filters, because there may be many load
-// balancers.
+// wanted returns a function for the list filters, except tags. It skips absent filters, because there may be many load balancers.
 func wanted(p core.Params) func(*LoadBalancer) bool {
 	var asked []func(*LoadBalancer) bool
 	for _, f := range loadBalancerFilters {
@@ -371,7 +365,6 @@ func (lb *LoadBalancer) serves(server string) bool {
 	})
 }
 
-// brief returns a load balancer as in lists.
 func (lb *LoadBalancer) brief(s *State) core.Reply {
 	return core.Reply{
 		"LoadBalancerId": lb.ID, "LoadBalancerName": lb.Name, "Address": lb.Address, "AddressType": lb.AddressType,
@@ -409,7 +402,6 @@ func describeLoadBalancerAttribute(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// change changes the request's load balancer.
 func change(q *request, do func(*LoadBalancer) *core.Failure) (any, *core.Failure) {
 	lb, bad := q.loadBalancer()
 	if bad != nil {
@@ -560,7 +552,6 @@ func describeServerCertificates(q *request) (any, *core.Failure) {
 	return core.Reply{"ServerCertificates": core.Reply{"ServerCertificate": list}}, nil
 }
 
-// numeric reports whether a listener's parameter is a number in answers.
 func numeric(name string) bool {
 	for _, end := range []string{"Timeout", "Threshold", "Interval", "Port", "MaxConnection"} {
 		if strings.HasSuffix(name, end) {
@@ -570,7 +561,6 @@ func numeric(name string) bool {
 	return false
 }
 
-// typed returns a parameter's value as in answers.
 func typed(name, v string) any {
 	if n, err := strconv.Atoi(v); err == nil && numeric(name) {
 		return n

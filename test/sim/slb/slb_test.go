@@ -430,7 +430,6 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestEdit adds a load balancer outside the API and uses it.
 func TestEdit(t *testing.T) {
 	c := sim.New(t, nil)
 	c.Edit(func(s *sim.State) {

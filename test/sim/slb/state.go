@@ -239,7 +239,6 @@ func (s *State) fillACLs(list []ACL) error {
 	return errors.Join(errs...)
 }
 
-// complete sets defaults of a load balancer's parts, and indexes its vServer groups.
 func (lb *LoadBalancer) complete(s *State) []error {
 	var errs []error
 	for n := range lb.VGroups {
@@ -267,7 +266,6 @@ func (lb *LoadBalancer) complete(s *State) []error {
 	return errs
 }
 
-// fill sets a load balancer's defaults.
 func (lb *LoadBalancer) fill(s *State) {
 	lb.IPVersion = cmp.Or(lb.IPVersion, "ipv4")
 	lb.PayType = cmp.Or(lb.PayType, "PayOnDemand")
@@ -312,8 +310,7 @@ func (lb *LoadBalancer) vgroup(id string) *VGroup {
 	return nil
 }
 
-// address takes an address for a load balancer, of its vSwitch or a public one, and reports false if all are taken. It
-// does not change VSwitch.Free.
+// address takes an address of a load balancer's vSwitch or a public one, without changing VSwitch.Free; false if all are taken.
 func (s *State) address(lb *LoadBalancer) (string, bool) {
 	switch {
 	case lb.IPVersion == "ipv6":
@@ -342,13 +339,11 @@ func (s *State) Drop(id string) {
 	s.vpc.Release(lb.Address, vswitch)
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// mostAtOnce is the maximum number of tags in one AddTags call:
+// mostAtOnce is the maximum in one AddTags call:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-tagresources
 const mostAtOnce = 5
 
@@ -24,7 +24,6 @@ func tagActions() map[string]*core.Action {
 	}
 }
 
-// tagged returns the load balancers of ResourceId.
 func (q *request) tagged() ([]*LoadBalancer, *core.Failure) {
 	if q.Params["ResourceType"] != "instance" {
 		return nil, core.Invalid("ResourceType")

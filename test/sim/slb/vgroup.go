@@ -29,7 +29,6 @@ func noVGroup() *core.Failure {
 	return core.Fail(http.StatusBadRequest, "InvalidParameter", "The specified VServerGroupId does not exist.")
 }
 
-// vgroup returns the request's vServer group, and its load balancer.
 func (q *request) vgroup() (*LoadBalancer, *VGroup, *core.Failure) {
 	lb := q.state.LoadBalancers[q.state.groups[q.Params["VServerGroupId"]]]
 	if lb == nil {
@@ -66,7 +65,6 @@ func (q *request) backends(param string) ([]Backend, *core.Failure) {
 	return out, nil
 }
 
-// change returns the request's vServer group, its load balancer, and the request's backends.
 func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core.Failure) {
 	lb, g, bad := q.vgroup()
 	if bad != nil {
@@ -76,7 +74,6 @@ func (q *request) change(param string) (*LoadBalancer, *VGroup, []Backend, *core
 	return lb, g, list, bad
 }
 
-// admit rejects backends that a load balancer cannot accept.
 func (q *request) admit(lb *LoadBalancer, more []Backend) *core.Failure {
 	total := len(more)
 	for _, g := range lb.VGroups {
@@ -118,8 +115,7 @@ func (q *request) runs(b Backend) *core.Failure {
 	return nil
 }
 
-// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is
-// not documented.
+// attachedTooOften reports whether a new server would exceed its limit of load balancers. The API's error for that is not documented.
 func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	most := q.state.quotas.Limit(quotaAttached, math.MaxInt)
 	if len(q.state.LoadBalancers) <= most {
@@ -139,8 +135,7 @@ func (q *request) attachedTooOften(lb *LoadBalancer, more []Backend) bool {
 	return false
 }
 
-// home returns the VPC required of a load balancer's backends: its own, or for an internet load balancer, which has
-// none, that of its existing backends.
+// home returns the VPC required of backends: the load balancer's, or for an internet load balancer that of its existing backends.
 func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	if lb.AddressType == "intranet" {
 		return lb.VPC
@@ -153,7 +148,6 @@ func (q *request) home(lb *LoadBalancer, more []Backend) string {
 	return q.state.ecs.VPCOf(more[0].Server)
 }
 
-// same reports whether two backends are the same entry of a group.
 func same(a, b Backend) bool {
 	return a.Server == b.Server && a.Port == b.Port && (a.Type != "eni" || a.IP == "" || b.IP == "" || a.IP == b.IP)
 }
@@ -265,7 +259,6 @@ func describeVGroup(q *request) (any, *core.Failure) {
 	return out, nil
 }
 
-// setVGroup renames a group and changes weights and descriptions of its backends.
 func setVGroup(q *request) (any, *core.Failure) {
 	_, g, list, bad := q.change("BackendServers")
 	if bad != nil {

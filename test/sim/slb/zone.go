@@ -7,8 +7,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/core"
 )
 
-// settleZones chooses a new load balancer's zones, and rejects zones without stock. An unspecified zone is one with
-// stock.
+// settleZones chooses a new load balancer's zones, and rejects zones without stock. An unspecified zone is one with stock.
 func (q *request) settleZones(lb *LoadBalancer) *core.Failure {
 	s := q.state
 	if lb.MasterZone == "" {
@@ -34,8 +33,8 @@ func (q *request) settleZones(lb *LoadBalancer) *core.Failure {
 	return nil
 }
 
-// describeAvailableResource returns pairs of zones with stock. Its address types differ from those of a load balancer:
-// vpc, classic_internet and classic_intranet, which is no longer sold:
+// describeAvailableResource returns pairs of zones with stock. Its address types differ from those of a load balancer: vpc,
+// classic_internet and classic_intranet, which is no longer sold:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 func describeAvailableResource(q *request) (any, *core.Failure) {
 	kind, version := q.Params["AddressType"], q.Params["AddressIPVersion"]

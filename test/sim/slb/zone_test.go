@@ -73,7 +73,6 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestGates tests errors of accounts that cannot buy.
 func TestGates(t *testing.T) {
 	c := sim.New(t, nil)
 	client := simtest.Dial(t, c, c.Admin(), slb.NewClientWithOptions)
@@ -112,7 +111,6 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestKnownServers adds backends that do not exist.
 func TestKnownServers(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		KnownServers: true, LoadBalancers: []sim.LoadBalancer{{ID: "lb-a", VGroups: []sim.VGroup{{ID: "rsp-a"}}}},

@@ -47,20 +47,16 @@ func New(base *core.State, tickets []Ticket) (*State, error) {
 	return s, err
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is the ticket system.
-//
-// https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview
+// Product is the ticket system (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-overview).
 func Product() *core.Product {
 	one := []string{"TicketId"}
 	return &core.Product{
@@ -87,7 +83,6 @@ var statuses = [][3]string{
 	{"wait_confirm", "wait_confirm", "5"}, {"completed", "confirmed", "6"},
 }
 
-// status returns a ticket's status as in answers.
 func (t *Ticket) status() core.Reply {
 	for _, s := range statuses {
 		if t.Status == s[0] || t.Status == s[1] {
@@ -97,7 +92,6 @@ func (t *Ticket) status() core.Reply {
 	return core.Reply{"Label": t.Status, "Value": t.Status}
 }
 
-// in reports whether a ticket has one of these statuses, by any of their names.
 func (t *Ticket) in(states []string) bool {
 	for _, s := range statuses {
 		if (t.Status == s[0] || t.Status == s[1]) && slices.ContainsFunc(s[:], func(name string) bool { return slices.Contains(states, name) }) {
@@ -107,7 +101,6 @@ func (t *Ticket) in(states []string) bool {
 	return states == nil || slices.Contains(states, t.Status)
 }
 
-// categories are the categories of products.
 var categories = []struct {
 	product, category int
 	name, title       string
@@ -166,7 +159,6 @@ func getTicket(q *request) (any, *core.Failure) {
 	})
 }
 
-// listTickets finds tickets by their description or status.
 func listTickets(q *request) (any, *core.Failure) {
 	p := q.Params
 	states, ids := p.List("StatusList"), p.List("TicketIdList")
@@ -188,7 +180,6 @@ func listTickets(q *request) (any, *core.Failure) {
 	return core.Reply{"Code": 0, "Message": "success", "Success": true, "PageNumber": n, "PageSize": size, "TotalCount": len(list), "Data": part}, nil
 }
 
-// listTicketNotes returns a ticket's notes as text of the user.
 func listTicketNotes(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {
@@ -204,7 +195,6 @@ func listTicketNotes(q *request) (any, *core.Failure) {
 	return done(0, list)
 }
 
-// openTicket returns the request's ticket if it is not closed.
 func (q *request) openTicket() (*Ticket, *core.Failure) {
 	t, bad := q.ticket()
 	if bad == nil && t.Status == "completed" {
@@ -222,7 +212,6 @@ func replyTicket(q *request) (any, *core.Failure) {
 	return done(0, strconv.Itoa(len(t.Notes)+1))
 }
 
-// reopenTicket reopens a closed ticket with a reply.
 func reopenTicket(q *request) (any, *core.Failure) {
 	t, bad := q.ticket()
 	if bad != nil {

@@ -57,7 +57,7 @@ func TestSupport(t *testing.T) {
 	}
 }
 
-// TestTicketLife closes and reopens a ticket and closes it finally, by actions for which the SDK has no request types.
+// TestTicketLife closes, reopens and finally closes a ticket, by actions for which the SDK has no request types.
 func TestTicketLife(t *testing.T) {
 	c := sim.New(t, &sim.World{Tickets: []sim.Ticket{{ID: "T1", Title: "a", Description: "case 7"}, {ID: "T2", Description: "other", Status: "completed"}}})
 	client := simtest.Dial(t, c, c.Admin(), sdk.NewClientWithOptions)

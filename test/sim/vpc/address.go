@@ -83,8 +83,7 @@ func (s *State) spot(a netip.Addr, vswitch string) spot {
 	return spot{"", a}
 }
 
-// Take marks an address as used in the VPC of a vSwitch, or as public if vswitch is empty. It reports false if it is
-// already used.
+// Take marks an address as used in the VPC of a vSwitch, or as public if vswitch is empty. It reports false if it is already used.
 func (s *State) Take(a netip.Addr, vswitch string) bool {
 	at := s.spot(a, vswitch)
 	_, used := s.taken[at]
@@ -108,5 +107,4 @@ func (s *State) Spend(v *VSwitch, n int) {
 	v.Free = new(*v.Free + n)
 }
 
-// seenFree returns the number of free addresses that is shown for a vSwitch.
 func (s *State) seenFree(v *VSwitch) int { return s.freeTrail[v.ID].At(s.Now(), *v.Free) }

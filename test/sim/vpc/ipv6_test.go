@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/simtest"
 )
 
-// TestIPv6 checks the two address families of a network interface, and the IPv6 block of its VPC.
 func TestIPv6(t *testing.T) {
 	c := sim.New(t, &sim.World{
 		VPCs:      []sim.VPC{{ID: "vpc-1"}, {ID: "vpc-2"}},

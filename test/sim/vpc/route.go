@@ -75,7 +75,6 @@ func (r *RouteTable) fill() {
 	}
 }
 
-// addRouteTables adds each VPC's system table.
 func (s *State) addRouteTables() {
 	has := map[string]bool{}
 	for id, r := range s.RouteTables {
@@ -96,7 +95,6 @@ func noRouteTable() *core.Failure {
 
 func routerID(vpc string) string { return "vrt-" + vpc }
 
-// tables returns a request's route tables, sorted.
 func (q *request) tables() []*RouteTable {
 	p := q.Params
 	router := cmp.Or(p["RouterId"], p["VRouterId"])
@@ -111,7 +109,6 @@ func (q *request) tables() []*RouteTable {
 	return list
 }
 
-// show returns a route table as in answers.
 func (r *RouteTable) show(s *State) core.Reply {
 	ids := []string{}
 	for _, v := range core.Sorted(s.VSwitches) {
@@ -193,8 +190,7 @@ func describeRouteEntryList(q *request) (any, *core.Failure) {
 			!core.Is(p["DestinationCidrBlock"], e["DestinationCidrBlock"].(string)) ||
 			!core.Is(p["NextHopId"], e["InstanceId"].(string)) || !core.Is(p["NextHopType"], e["NextHopType"].(string))
 	})
-	// This action's parameter is MaxResult. The controller asks for 500 (RouteMaxQueryRouteEntry in
-	// pkg/model/route.go).
+	// This action's parameter is MaxResult. The controller asks for 500 (RouteMaxQueryRouteEntry in pkg/model/route.go).
 	part, next, bad := core.Chunk(core.Params{"MaxResults": p["MaxResult"], "NextToken": p["NextToken"]}, list, 50, 500)
 	if bad != nil {
 		return nil, core.Invalid("MaxResult")
@@ -202,7 +198,6 @@ func describeRouteEntryList(q *request) (any, *core.Failure) {
 	return core.Reply{"NextToken": next, "RouteEntrys": core.Reply{"RouteEntry": part}}, nil
 }
 
-// route creates a route or returns a failure.
 func (q *request) route(r *RouteTable, e Route) (string, *core.Failure) {
 	if e.Block != "" && !strings.Contains(e.Block, "/") {
 		e.Block += "/32"
@@ -266,7 +261,6 @@ func createRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{"RouteEntryId": id}, nil
 }
 
-// drop deletes the route with this ID, or with this block and next hop.
 func (q *request) drop(p core.Params, block, hop string) *core.Failure {
 	for _, r := range q.state.RouteTables {
 		if !core.Is(p["RouteTableId"], r.ID) {
@@ -297,12 +291,10 @@ func deleteRouteEntry(q *request) (any, *core.Failure) {
 	return core.Reply{}, q.drop(p, p["DestinationCidrBlock"], p["NextHopId"])
 }
 
-// failedCodes are the error codes of a batch that differ from those of a single route.
 var failedCodes = map[string]string{
 	"InvalidCIDRBlock.Duplicate": "VPC_ROUTE_ENTRY_CIDR_BLOCK_DUPLICATE", "IncorrectRouteEntryStatus": "VPC_ROUTE_ENTRY_STATUS_ERROR",
 }
 
-// each calls do for each route of a request, and returns the failures.
 func each(q *request, do func(core.Params) (string, *core.Failure)) (any, *core.Failure) {
 	ids, failed := []string{}, []core.Reply{}
 	said := q.Params.Structs("RouteEntries")

@@ -75,7 +75,6 @@ func New(base *core.State, w Start) (*State, error) {
 	return s, errors.Join(s.fillVPCs(w.VPCs), s.fillVSwitches(w.VSwitches), s.fillEIPs(w.EIPs), s.fillZones(w.Zones), s.fillRoutes(w.RouteTables))
 }
 
-// quotaRoutes is the quota of routes in a route table.
 const quotaRoutes = "vpc_quota_route_entrys_num"
 
 // Quotas returns an account's default limits.
@@ -166,20 +165,16 @@ func (s *State) fillEIPs(list []EIP) error {
 	return err
 }
 
-// A request is a call with the state that it is about.
 type request struct {
 	*core.Request
 	state *State
 }
 
-// on adapts a handler.
 func on(do func(*request) (any, *core.Failure)) func(*core.Request) (any, *core.Failure) {
 	return func(q *core.Request) (any, *core.Failure) { return do(&request{q, core.Part[*State](q.State)}) }
 }
 
-// Product is VPC.
-//
-// https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-overview
+// Product is VPC (https://www.alibabacloud.com/help/en/vpc/developer-reference/api-vpc-2016-04-28-overview).
 func Product() *core.Product {
 	named := func(kind, param string) func(*core.Request) string {
 		return func(q *core.Request) string {

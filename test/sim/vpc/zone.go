@@ -32,7 +32,6 @@ func (s *State) fillZones(list []Zone) error {
 	return err
 }
 
-// settleZones adds zones of vSwitches that are not listed.
 func (s *State) settleZones() {
 	for _, v := range s.VSwitches {
 		s.AddZone(v.Zone)

@@ -1,6 +1,5 @@
-// Package answer holds the commands that decide by hand: "classify", "plan", "run" and "replay". It reads failures from the
-// cluster and the stream, lets the engine answer them, and prints the verdicts. The commands for the doctor, load balancers and
-// RAM answer their findings through it. Begin with Failures.
+// Package answer holds the commands that decide by hand: "classify", "plan", "run" and "replay". It reads failures from the cluster and
+// the stream, lets the engine answer them, and prints the verdicts. Begin with Failures.
 package answer
 
 import (
@@ -65,14 +64,12 @@ func (a *Flags) AddApprove(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.approve, "approve", "", "with --apply: approve the plan with this `digest`, or one that starts with it")
 }
 
-// sign makes records of runs name the caller.
 func (a Flags) sign(ctx context.Context, p *cli.Program, env *host.Connection) {
 	if a.Apply && env.Person == nil {
 		env.Person = new(p.Person(ctx, a.as))
 	}
 }
 
-// A verdict is the answer to a failure, and in a replay the earlier answer too.
 type verdict struct {
 	Was *verdictThen
 	event.Record
@@ -92,7 +89,6 @@ func printed(all []verdict) []printedVerdict {
 	return out
 }
 
-// A verdictThen is the answer to a failure when it happened.
 type verdictThen struct {
 	Class  string       `json:"class"`
 	Result event.Status `json:"result,omitempty"` // empty: unanswered
@@ -156,7 +152,7 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	return exitCode(p, verdicts, a)
 }
 
-// one answers one failure. If the case waits, it is looked at again while there is time.
+// one looks again at a waiting case while there is time.
 func one(ctx context.Context, p *cli.Program, env *host.Connection, it Item, a Flags) (event.Record, error) {
 	it.Event.Again = true
 	if !a.Apply {
@@ -177,7 +173,6 @@ func one(ctx context.Context, p *cli.Program, env *host.Connection, it Item, a F
 	}
 }
 
-// printVerdicts prints one verdict as a report and several as a table.
 func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 	switch {
 	case len(all) == 0, len(all) == 1 && all[0].err != nil:
@@ -226,7 +221,6 @@ func steps(r event.Record) []string {
 	return texts
 }
 
-// exitCode returns the error that sets an answer's exit code.
 func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	failed, open := false, false
 	for _, v := range all {
@@ -250,7 +244,6 @@ func exitCode(p *cli.Program, all []verdict, a Flags) error {
 	return nil
 }
 
-// agree makes the engine count the caller's approval of a record's plan.
 func agree(ctx context.Context, env *host.Connection, would event.Record) error {
 	me, err := env.Kube.Me(ctx)
 	switch {

@@ -77,21 +77,19 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 	return cmd
 }
 
-// A classifying is one call of classify.
 type classifying struct {
 	*cli.Program
 	by      *event.Classifier
 	explain bool
 	each    bool // print each answer at once
 	out     *bufio.Writer
-	found   []string          // classes, each once
-	about   map[string]string // a Service by class of its failure
-	seen    []doctor.Symptom  // each once
-	rows    map[string]*row   // rows of the table, by their common answer
+	found   []string // classes, each once
+	about   map[string]string
+	seen    []doctor.Symptom
+	rows    map[string]*row // rows of the table, by their common answer
 	order   []*row
 }
 
-// A row is the first of the texts with the same answer.
 type row struct {
 	m     event.Match
 	text  paste.Text
@@ -99,7 +97,6 @@ type row struct {
 	count int
 }
 
-// argument answers an argument: standard input, a file, or a message.
 func (c *classifying) argument(arg string) error {
 	if arg == "-" {
 		return c.read("standard input", c.In)
@@ -121,12 +118,11 @@ func (c *classifying) argument(arg string) error {
 	return c.read("the message", strings.NewReader(arg))
 }
 
-// read answers the texts in a file.
 func (c *classifying) read(name string, from io.Reader) error {
 	return texts(name, from, c.out.Flush, c.answer)
 }
 
-// texts yields the texts in a file. It calls waits when it has read everything available so far.
+// texts calls waits when it has read everything available so far.
 func texts(name string, from io.Reader, waits func() error, yield func(paste.Text) error) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	texts := paste.NewReader(yield)
@@ -179,8 +175,7 @@ type Classified struct {
 	Why      *string    `json:"why,omitempty"`
 }
 
-// classified returns the classification of a text, the matching rule, and the symptom if a person asks about one without an error;
-// nil if not.
+// classified also returns the matching rule, and the symptom if a person asks about one without an error; nil if not.
 func classified(by *event.Classifier, t paste.Text) (Classified, event.Match, *doctor.Symptom) {
 	m := t.Classify(by)
 	a := Classified{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
@@ -227,7 +222,6 @@ var logged = regex.New(`[{}\[\]=|]|\d\d:\d\d:\d\d`)
 // asks reports whether a text may be a person's question.
 func asks(text string) bool { return len(text) <= 2000 && !logged().MatchString(text) }
 
-// table prints the waiting rows.
 func (c *classifying) table() {
 	for _, r := range c.order {
 		c.print(r)
@@ -265,10 +259,9 @@ func (c *classifying) print(r *row) {
 	}
 }
 
-// mostNext is the most classes for which classify ends with commands.
+// mostNext is the most classes for which classify prints the next commands.
 const mostNext = 3
 
-// next prints the next commands: the plan for a failing Service, or the cases of its class.
 func (c *classifying) next() {
 	for _, class := range c.found[:min(len(c.found), mostNext)] {
 		switch about := c.about[class]; {
@@ -295,7 +288,7 @@ func (c *classifying) next() {
 
 const kindWide = len(paste.Describe) // the longest name of a kind
 
-// looksLikeFile reports whether an argument is probably a file name, to tell a mistyped one from a message.
+// looksLikeFile tells a mistyped file name from a message.
 func looksLikeFile(arg string) bool {
 	endings := []string{".txt", ".log", ".json", ".jsonl", ".ndjson", ".yaml", ".yml"}
 	return !strings.ContainsAny(arg, " \t\n") && slices.Contains(endings, filepath.Ext(arg))

@@ -16,7 +16,6 @@ import (
 
 const klog = `E0301 08:00:12.123456       1 service_controller.go:229] service-controller `
 
-// pasted contains two failures and other text.
 const pasted = `Name:         web
 Namespace:    shop
 Type:         LoadBalancer
@@ -120,7 +119,6 @@ func TestClassify(t *testing.T) {
 			"滚动发布时 503":                        "Requests fail during rollouts, scaling or node changes: lbremedy doctor --checks draining --severity info\n",
 			"kubectl annotate service web a=b": "It is a command, and not what a command printed.\n",
 			`{"text":"x"}`:                     "It has none of the keys that are read: message, Message, EventMessage, msg, reason, Reason, EventReason.\n",
-			// A name that no Service can have appears in no command.
 			`{"kind":"Event","apiVersion":"v1","type":"Warning","source":{"component":"service-controller"},"reason":"SyncLoadBalancerFailed",` +
 				`"involvedObject":{"kind":"Service","namespace":"shop","name":"$(reboot)"},"message":"` + operator.Message + `"}`: "To list the cases of " +
 				"vswitch-ip-exhausted: lbremedy ls --class vswitch-ip-exhausted\n",

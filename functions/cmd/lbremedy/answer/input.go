@@ -22,10 +22,9 @@ import (
 type Item struct {
 	Event  engine.Event
 	Remedy *remedy.Remedy
-	was    *verdictThen // replay: the earlier answer
+	was    *verdictThen
 }
 
-// readItems returns the newest failures of the Services, nodes and the cluster named in arguments.
 func readItems(ctx context.Context, p *cli.Program, args []string, connect func() (*host.Connection, error)) ([]Item, *host.Connection, error) {
 	if err := p.Host().Validate(); err != nil {
 		return nil, nil, command.Mistake{Err: err}
@@ -58,8 +57,7 @@ func readItems(ctx context.Context, p *cli.Program, args []string, connect func(
 	return list, env, nil
 }
 
-// newest returns the newest failure of a Service, a node or the cluster: from its Events, otherwise from the stream, which keeps
-// them longer; nil if none exists.
+// newest reads an object's newest failure from its Events, otherwise from the stream, which keeps them longer; nil if none exists.
 func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event.Service) (*Item, error) {
 	uid, of, err := eventsOf(ctx, env, ref)
 	if err != nil {
@@ -100,7 +98,6 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	return &it, err
 }
 
-// eventsOf returns the UID of a reference's object, and selections of the Events that may report its failures.
 func eventsOf(ctx context.Context, env *host.Connection, ref event.Service) (uid string, of []kube.Selection, err error) {
 	switch ref.Kind {
 	case event.KindCluster:
@@ -129,7 +126,6 @@ func eventsOf(ctx context.Context, env *host.Connection, ref event.Service) (uid
 	return uid, []kube.Selection{{Namespace: ref.Namespace, Fields: "involvedObject.kind=Service,involvedObject.uid=" + uid}}, nil
 }
 
-// later reports whether failure a is newer than b.
 func later(a, b event.Failure) bool {
 	if !a.Last.Equal(b.Last) {
 		return a.Last.After(b.Last)
@@ -152,7 +148,7 @@ func Kept(p *cli.Program, m stream.Message) (Item, error) {
 	return it, err
 }
 
-// fromEvent returns the failure that an Event reports about an object; nil if it reports none.
+// fromEvent returns nil if the Event reports no failure of the object.
 func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.Service) (*Item, error) {
 	if about.Kind == event.KindCluster && e.Name == event.Precheck && event.FailedPrecheck(e.Message) {
 		e.Reason, e.Component = event.Precheck, "" // as the exporter does

@@ -47,7 +47,6 @@ run alone; it needs no Approvals in the cluster.`,
 	return cmd
 }
 
-// command makes a command answer the failures named in its arguments.
 func (a *Flags) command(p *cli.Program, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = command.Exactly(1, -1, "a Service as NAMESPACE/NAME, a node as node/NAME, or cluster")
 	cmd.ValidArgsFunction = p.CompleteObjects
@@ -62,7 +61,7 @@ func (a *Flags) addPolicy(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.policy, "policy", "", "policy instead of the one in force: a `file` or configmap:NAMESPACE/NAME")
 }
 
-// Plan returns what would be done about the newest failure of a Service, a node or the cluster, and whether it has one. It writes nothing.
+// Plan returns what would be done about an object's newest failure, and whether it has one. It writes nothing.
 func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, bool, error) {
 	items, env, err := readItems(ctx, p, []string{object}, func() (*host.Connection, error) { return p.Prepare(ctx, "", false) })
 	defer func() { cli.Close(env) }()
@@ -73,7 +72,6 @@ func Plan(ctx context.Context, p *cli.Program, object string) (event.Record, boo
 	return rec, err == nil, err
 }
 
-// answer answers the chosen failures among those named in arguments.
 func (a *Flags) answer(ctx context.Context, p *cli.Program, args []string, stream bool, choose func(*host.Connection, []Item) ([]Item, error)) error {
 	items, env, err := readItems(ctx, p, args, func() (*host.Connection, error) { return p.Prepare(ctx, a.policy, stream) })
 	defer func() { cli.Close(env) }()

@@ -60,7 +60,6 @@ the policy in force or that of --policy.`,
 	return cmd
 }
 
-// keptFailures returns the cluster's failures in the stream, as they were classified.
 func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]Item, error) {
 	var list []Item
 	g := p.Progress()
@@ -96,7 +95,7 @@ func again(ctx context.Context, p *cli.Program, env *host.Connection, items []It
 		}
 		items[i].was = was
 		now := by.Classify(event.Input{Reason: f.Reason, Type: f.Type, Component: f.Component, Message: f.Message})
-		if now.Class != event.Ignored { // the stream holds no foreign ones; cut or redacted text must not make it one
+		if now.Class != event.Ignored { // the stream holds only this cloud's failures; cut or redacted text must not change that
 			f.Class = now.Class
 		}
 		r, err := p.ClassOf(f.Class)

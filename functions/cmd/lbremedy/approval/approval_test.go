@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { operator.Main(m) }
 
 const policy = "k8sMasterRolePolicy-Ccm-1"
 
-// masters returns an account whose masters' role lacks a permission.
 func masters() *sim.World {
 	return &sim.World{
 		Cluster: sim.Cluster{ID: "c-cli", Type: "Kubernetes", MasterRole: "masters", Addons: map[string]string{"cloud-controller-manager": "v2.12.1"}},
@@ -33,8 +32,7 @@ func masters() *sim.World {
 	}
 }
 
-// sharing returns records of two Services that are fixed by the policy version that another case has made: one found it in place,
-// the other needed only a resync.
+// sharing returns records of two Services that another case's policy version fixes: one found it in place, the other needed only a resync.
 func sharing(made event.Record) []event.Record {
 	dns, mail := made, made
 	dns.Service = event.Service{Namespace: "shop", Name: "dns", UID: "44444444-4444-4444-4444-444444444444"}
@@ -47,8 +45,7 @@ func sharing(made event.Record) []event.Record {
 	return []event.Record{dns, mail}
 }
 
-// An undo lists other cases that rely on the fix, and affects them only on a person's word. Afterwards they report that their fix
-// is gone, and what was undone remains visible.
+// An undo affects other cases that rely on the fix only on a person's word. They then report that their fix is gone, and the undo remains visible.
 func TestUndoShared(t *testing.T) {
 	t.Parallel()
 	c, account := operator.API{User: "team"}.Against(t, masters())
@@ -87,7 +84,7 @@ func TestUndoShared(t *testing.T) {
 		t.Fatalf("without a word it said %s, and %s is in force", got.Err, inForce(sc))
 	}
 	sc.Wants(t, 0, "fixed", "", "ls", "--result", "fixed")
-	// At a terminal --shared alone does not suffice either: the steps are shown, and the person is asked.
+	// At a terminal, --shared alone doesn't suffice: the person sees the steps and is asked.
 	const back = "The failure that was fixed comes back, and its plan then needs approval."
 	sc.Wants(t, 0, "", back, "undo", made.Case)
 	sc.Types = true
@@ -120,13 +117,11 @@ func TestUndoShared(t *testing.T) {
 	writes(t, sc, made)
 }
 
-// inForce returns the default version of the policy.
 func inForce(sc *operator.Testbed) string {
 	versions := sc.Cloud.Snapshot().Policies[0].Versions
 	return versions[slices.IndexFunc(versions, func(v sim.PolicyVersion) bool { return v.Default })].ID
 }
 
-// writes checks what was written to the account and undone.
 func writes(t *testing.T, sc *operator.Testbed, made event.Record) {
 	t.Helper()
 	var list []struct {
@@ -196,7 +191,7 @@ func TestService(t *testing.T) {
 	says(command.CodeWrong, twice.Case, "undo", "shop/web")
 }
 
-// Two classes may have a case that began in the same second: the ID selects the one that the command applies to, or needs the class.
+// Two classes may have a case of the same second: the ID selects one, or needs the class.
 func TestSameID(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -1,8 +1,8 @@
-// Package approval holds the commands by which a person decides on one case: "approve" accepts its plan, "reject" refuses it, and
-// "undo" puts back what was written.
+// Package approval holds the commands by which a person decides on one case: "approve" accepts its plan, "reject" refuses it, "undo" puts
+// back what was written.
 //
-// An answer is an Approval created with the person's own kubeconfig. In a cluster without the kind Approval nobody can answer: a
-// person then applies the plan with "lbremedy run", using their own rights.
+// An answer is an Approval created with the person's own kubeconfig. In a cluster without the kind Approval, a person applies the plan
+// with "lbremedy run" and their own rights.
 package approval
 
 import (
@@ -30,7 +30,6 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{approve(p), reject(p), undo(p)}
 }
 
-// whoMay is the help's text on who may answer.
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
 your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the cluster has
 none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
@@ -96,7 +95,6 @@ approval.
 	return cmd
 }
 
-// An answer is one call of approve or reject.
 type answer struct {
 	*cli.Program
 	verdict         kube.Verdict
@@ -168,7 +166,6 @@ func (a *answer) run(ctx context.Context, name string) error {
 	return a.give(ctx, r)
 }
 
-// show prints the Approval for another person to create.
 func (a *answer) show(r event.Record) error {
 	if err := approvals.Takes(r, a.verdict, a.user.Name); err != nil {
 		return command.Mistake{Err: err}
@@ -218,7 +215,6 @@ func (a *answer) give(ctx context.Context, r event.Record) error {
 	})
 }
 
-// byHand returns the command by which a person applies the plan of a record.
 func byHand(r event.Record) string {
 	if check, finding := strings.CutPrefix(r.Class, doctor.ClassPrefix); finding {
 		return fmt.Sprintf("lbremedy doctor --fix %s %s --apply --approve %s", check, r.Service, r.Digest)
@@ -238,16 +234,14 @@ func (a *answer) next(r event.Record) {
 	}
 }
 
-// waiting are the cases whose plan waits for an approval.
 var waiting = journal.Want{What: say.F("waits for an approval"), Is: func(h journal.History) bool { return waits(h.Last()) }}
 
-// approvable are those, and cases whose plan was rejected: the person who rejected it may change their mind.
+// approvable also has rejected plans: the person may change their mind.
 var approvable = journal.Want{What: say.F("waits for an approval or was rejected"), Is: func(h journal.History) bool {
 	r := h.Last()
 	return waits(r) || r.Status() == event.Rejected && r.Digest != ""
 }}
 
-// waits reports whether the plan of a record waits for an approval.
 func waits(r event.Record) bool {
 	return r.Phase == event.Settled && r.Result == event.Asked && r.Digest != "" && len(r.Steps) > 0
 }

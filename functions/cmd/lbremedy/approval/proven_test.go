@@ -18,8 +18,8 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Two people of one group answer with their own kubeconfigs, and the plan is applied once; people without the right to answer, or
-// of another group, change nothing.
+// Two people of one group answer with their kubeconfigs, and the plan is applied once. Answers without the right, or of another group,
+// change nothing.
 func TestProven(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -31,7 +31,6 @@ func TestProven(t *testing.T) {
 	if !strings.Contains(asked.Ask.String(), "The policy wants the approvals of 2 people from group:network.") {
 		t.Errorf("it asks %q", asked.Ask)
 	}
-	// The record says how that was found out.
 	if !slices.ContainsFunc(asked.Reads, func(r event.Read) bool {
 		return r.Action == "vpc:DescribeVSwitches" && strings.Contains(r.Answer, "AvailableIpAddressCount")
 	}) {
@@ -69,8 +68,8 @@ func TestProven(t *testing.T) {
 	u.End(t)
 }
 
-// In a cluster without Approvals nobody can answer. "up" and "approve" say what to do instead, and a person applies the plan with
-// their own rights: that one, and no other. One person is one of two that the policy wants.
+// In a cluster without Approvals, "up" and "approve" say what to do: a person applies that plan, and no other, with their own rights. One
+// person is one of two that the policy wants.
 func TestNoApprovals(t *testing.T) {
 	sc := operator.NewTestbedOn(t, cluster.Alone(t))
 	u := sc.Up(t)
@@ -109,8 +108,7 @@ func TestNoApprovals(t *testing.T) {
 	u.End(t)
 }
 
-// A person whose machine can't reach NATS lets lbremedy in its Pod print the Approval, and creates it. The Pod itself may not
-// answer, and says what to do instead.
+// A person without access to NATS lets lbremedy in its Pod print the Approval, and creates it. The Pod itself may not answer.
 func TestPrinted(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -141,7 +139,6 @@ func TestPrinted(t *testing.T) {
 		}
 		return a, []byte(got.Out)
 	}
-	// Like "kubectl create -f -".
 	create := func(user string, text []byte) error {
 		t.Helper()
 		config := sc.Kube.As(t, user, may)

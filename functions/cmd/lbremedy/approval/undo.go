@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An undoing is the flags of undo.
 type undoing struct {
 	apply, shared, yes bool
 	by                 string
@@ -68,14 +67,13 @@ var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal
 	return wrote(event.Attempts(h))
 }}
 
-// wrote reports whether one of the attempts did more than trigger a resync, or found the desired state in place.
+// wrote reports whether an attempt did more than resync or find the desired state.
 func wrote(attempts []event.Record) bool {
 	return slices.ContainsFunc(attempts, func(r event.Record) bool {
 		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.ResyncOnly && !s.Found })
 	})
 }
 
-// run shows what an undo of a case would do, or does it.
 func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name string) error {
 	h, err := undoable.Single(ctx, p, s, name)
 	if err != nil {
@@ -141,7 +139,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return p.Print(journal.Printed(rec), func() { journal.Report(p, rec) })
 }
 
-// applied returns what a case has applied and not undone: a record of each attempt, the newest first.
+// applied returns a record of each attempt that is not undone, the newest first.
 func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.Record, error) {
 	steps, back, err := (document.Store{Stream: s, Cluster: h.Last().Cluster}).Applied(ctx, h.Last())
 	switch {
@@ -157,7 +155,6 @@ func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.
 	return steps, nil
 }
 
-// An undoPlan is what an undo would do, and the cases that lose a fix by it.
 type undoPlan struct {
 	event.Record
 	Sharing []event.Record `json:"sharing"`
@@ -171,7 +168,6 @@ func newUndoPlan(r event.Record, sharing []event.Record) undoPlan {
 	return plan
 }
 
-// printUndo prints what undo does, up to where it stops, and whether the failure comes back.
 func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops error) {
 	fmt.Fprintln(to, p.Phrase("%s of %s:", r.Case, command.Clean(r.Service.String())))
 	for i, s := range r.In(p.Language()).Steps {
@@ -191,7 +187,6 @@ func printUndo(p *cli.Program, to io.Writer, r event.Record, back bool, stops er
 	}
 }
 
-// would prints what undo would do with --apply, and for which cases.
 func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, stops error) {
 	printUndo(p, p.Out, r, back, stops)
 	printSharing(p, sharing)
@@ -208,7 +203,6 @@ func would(p *cli.Program, r event.Record, sharing []event.Record, back bool, st
 	p.Note("Nothing was written; --apply undoes the steps.")
 }
 
-// printSharing prints the cases that lose their fix as well.
 func printSharing(p *cli.Program, sharing []event.Record) {
 	if len(sharing) == 0 {
 		return

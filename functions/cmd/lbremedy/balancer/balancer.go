@@ -119,7 +119,6 @@ func printList(p *cli.Program, list []Balancing) {
 	t.Render()
 }
 
-// printUnknown prints what is unknown, and returns the error that sets the exit code.
 func printUnknown(p *cli.Program, list []Balancing) error {
 	unknown := 0
 	for _, b := range list {
@@ -134,7 +133,6 @@ func printUnknown(p *cli.Program, list []Balancing) error {
 	return nil
 }
 
-// name returns the load balancer's ID and state.
 func (b Balancing) name() string {
 	name := command.Clean(b.ID)
 	if b.State != "" {
@@ -143,7 +141,7 @@ func (b Balancing) name() string {
 	return name
 }
 
-// count returns the number of backends; -1 if it is unknown.
+// count returns -1 if the number is unknown.
 func (b Balancing) count() int {
 	if b.Backends == nil {
 		return -1
@@ -217,7 +215,6 @@ func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
 	return b
 }
 
-// lost sets the state of a load balancer that the controller does not find.
 func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	if b.ID == "" {
 		b.ID = svc.Labels[ccm.BalancerLabel] // the last one known to the controller
@@ -233,7 +230,7 @@ func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	b.State = "gone"
 }
 
-// serversOf counts the backends of a load balancer; of an NLB those of the groups that its listeners use, each group once.
+// serversOf counts the backends; of an NLB those of the groups that its listeners use, each group once.
 func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	n := 0
 	if lb.NLB == nil {
@@ -266,7 +263,6 @@ func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
 	return n, nil
 }
 
-// userOf returns the Service that uses the load balancer with an ID.
 func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
 	part := doctor.CLBs
 	if strings.HasPrefix(id, "nlb-") {
@@ -298,7 +294,6 @@ func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
 	return "", command.Wrong("no Service in the cluster uses the load balancer %s", id)
 }
 
-// gatherOne gathers the one Service named in an argument.
 func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
 	ref, err := cli.ServiceArg(arg)
 	if err != nil {

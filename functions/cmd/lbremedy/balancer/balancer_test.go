@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// The list names each Service's load balancer, or says that it has none.
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -52,7 +51,6 @@ func TestInventory(t *testing.T) {
 		t.Errorf("of another namespace: %+v", got)
 	}
 
-	// An unknown number is shown as a question mark.
 	lift := account.Fault(sim.Fault{Action: "DescribeLoadBalancerListeners", Code: "Forbidden.RAM", Status: 403, Count: 1})
 	got = c.Run(t.Context(), "lb", "ls", "-o", "json")
 	lift()
@@ -61,7 +59,6 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// BenchmarkInventory lists 5,000 Services on 500 load balancers, 50 ms a call.
 func BenchmarkInventory(b *testing.B) {
 	const services, balancers = 5000, 500
 	world := &sim.World{Cluster: sim.Cluster{ID: "c1"}, Quotas: []sim.Quota{

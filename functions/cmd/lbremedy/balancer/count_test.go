@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 )
 
-// The backends of an NLB are those of the groups that its listeners use, each counted once; unknown backends give no number.
+// An NLB has the backends of the groups that its listeners use, each counted once; unknown backends give no number.
 func TestServersOf(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -87,7 +87,6 @@ func Show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 	return v
 }
 
-// groupsOf returns the groups of a load balancer; of an NLB those that its listeners use.
 func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
 	var out []Group
 	for _, g := range groups {

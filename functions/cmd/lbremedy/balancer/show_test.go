@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// lb show lists the load balancer made by the controller, with its tags and listeners.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -62,7 +61,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// The argument is the Service that uses the load balancer; a Service's name alone is enough if it is unique.
+// The argument is the Service that uses the load balancer; its name alone suffices if it is unique.
 func TestShowByName(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)

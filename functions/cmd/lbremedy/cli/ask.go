@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Typed asks the person at the terminal to type a name. The flag gives the same confirmation in advance.
+// Typed asks the person at the terminal to type a name, unless the flag confirms in advance.
 func (p *Program) Typed(name, flag string) error {
 	line, err := p.ask(p.Phrase("To go on, type %s: ", name))
 	if line == name {
@@ -38,8 +38,7 @@ func (p *Program) ask(question string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// Person returns the caller: the given name, the user that the API server of the kubeconfig knows, if it answers within seconds,
-// and the machine.
+// Person returns the caller: the given name, the kubeconfig's user if the API server answers within seconds, and the machine.
 func (p *Program) Person(ctx context.Context, name string) event.Person {
 	who := event.Person{Name: name, Host: Hostname()}
 	cluster, err := p.Kube()

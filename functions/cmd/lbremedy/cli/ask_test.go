@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 )
 
-// A slow person answers only after something else has happened.
 type slow struct {
 	happens func()
 	io.Reader
@@ -22,7 +21,6 @@ func (s *slow) Read(to []byte) (int, error) {
 	return s.Reader.Read(to)
 }
 
-// A question ends with the call: Ctrl-C ends it.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -24,8 +24,7 @@ func KnownCluster(ctx context.Context, s *stream.Stream, cluster string) error {
 	return err
 }
 
-// Unseen returns a sentence saying that NATS has never seen a cluster, with the most similar one and all known ones. It is empty
-// for a known cluster, and for the empty ID.
+// Unseen returns a sentence that NATS has never seen a cluster, with the known ones; empty for a known cluster and the empty ID.
 func Unseen(ctx context.Context, s *stream.Stream, cluster string) (say.Text, error) {
 	if cluster == "" {
 		return nil, nil
@@ -72,8 +71,7 @@ func InCluster(cluster string) say.Text {
 	return say.F(" in cluster %s", cluster)
 }
 
-// NoteNone prints that nothing was found, with the name of what the flags select, such as "case of class quota", and whether NATS
-// has never seen the cluster.
+// NoteNone prints that nothing was found, such as "case of class quota", and whether NATS has never seen the cluster.
 func (p *Program) NoteNone(ctx context.Context, s *stream.Stream, what say.Text) error {
 	p.Note("No %s%s.", what, InCluster(p.Cluster))
 	said, err := Unseen(ctx, s, p.Cluster)
@@ -95,7 +93,7 @@ func (p *Program) OnStream(run func(ctx context.Context, s *stream.Stream, args 
 	}
 }
 
-// NotePause prints beside the data the pause of the cluster in the flags, or of any cluster if they name none.
+// NotePause prints the pause of the cluster in the flags, or all pauses if they name none.
 func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
 	all, err := control.Pauses(ctx, s)
 	if err != nil {

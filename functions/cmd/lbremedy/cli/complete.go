@@ -14,8 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// CompleteFrom completes what a function lists from the stream, in its order. It offers nothing if the stream can't be read at
-// once: a shell shows no errors.
+// CompleteFrom completes what a function lists, in its order. If the stream can't be read at once, it offers nothing: shells show no errors.
 func (p *Program) CompleteFrom(list func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if p.Settle(cmd) != nil {
@@ -88,8 +87,7 @@ func (p *Program) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) (
 	return slices.Compact(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// balanced returns the Services of type LoadBalancer for completion. It returns none if the cluster doesn't answer at once: a
-// shell shows no errors.
+// balanced returns none if the cluster doesn't answer at once: a shell shows no errors.
 func (p *Program) balanced(cmd *cobra.Command) []corev1.Service {
 	if p.Settle(cmd) != nil {
 		return nil

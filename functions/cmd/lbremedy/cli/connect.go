@@ -47,8 +47,7 @@ func (p *Program) Host() host.Config {
 	}
 }
 
-// ConnectReads connects to the cluster and the cloud. Before a class reads anything, it checks that there is a key and that the cluster is
-// the one named in the flags.
+// ConnectReads connects to the cluster and the cloud. It checks that there is a key and that the cluster is the one named in the flags.
 func (p *Program) ConnectReads(ctx context.Context, c host.Config) (*host.Connection, error) {
 	c.Credentials = p.Keys
 	env, err := host.ConnectReads(c)
@@ -78,14 +77,12 @@ func (p *Program) ConnectReads(ctx context.Context, c host.Config) (*host.Connec
 	return env, nil
 }
 
-// badKey matches the error codes for an invalid key or token.
 var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSignature|InvalidSecurityToken|MissingSecurityToken|SecurityTokenExpired)`)
 
 // BadKey reports whether this is Alibaba Cloud's error code for an invalid key.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// SecretFlag gives a command the flag --secrets, and returns a function with its value or that of LBREMEDY_SECRETS, to call when
-// the command runs: the directories with the files that sinks of the policy may name.
+// SecretFlag adds the flag --secrets, and returns its value or that of LBREMEDY_SECRETS: the directories of files that the policy's sinks may name.
 func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
 		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")
@@ -97,9 +94,9 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 	}
 }
 
-// Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write.
-// Without it the stream is optional; if one is known, a plan is judged as with it: by the policy in force, pauses, budgets and the
-// audit. The policy in file, if any, replaces the one in force. The caller closes the stream of the environment, if it has one.
+// Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write. Otherwise
+// the stream is optional; with one, a plan is judged by the policy in force, pauses, budgets and the audit. The policy in file, if any,
+// replaces the one in force. The caller closes the environment.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
 	var given *policyfile.Source
 	if file != "" {
@@ -141,8 +138,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 	return env, nil
 }
 
-// beside gives the environment the stream, if one is known, and the policy now in force. If they can't be read, it prints a note,
-// not an error.
+// beside adds the stream, if known, and the policy in force. It prints a note instead of returning an error.
 func (p *Program) beside(ctx context.Context, env *host.Connection, file string) {
 	if !p.Known() {
 		return

@@ -23,7 +23,6 @@ func ServiceArg(arg string) (event.Service, error) {
 	return event.Service{Namespace: ns, Name: name}, nil
 }
 
-// nodePrefix begins an argument that names a node, as in kubectl.
 const nodePrefix = event.KindNode + "/"
 
 // isOther reports whether an argument names a node or the cluster. For a Service in a namespace called node, use -n.

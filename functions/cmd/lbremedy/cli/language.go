@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// inChinese is the catalogue, including the folders of classes.
 var inChinese = functions.Chinese(chinese.Language)
 
 var languages = []string{"en", "zh"}
@@ -33,8 +32,7 @@ func (p *Program) Language() *say.Language {
 	return Tongue(cmp.Or(p.language, p.Getenv("LC_ALL"), p.Getenv("LC_MESSAGES"), p.Getenv("LANG")))
 }
 
-// Reader returns a function for the language of help and usage errors: it honours the global flags and their variables, even if
-// these contain mistakes.
+// Reader returns a function for the language of help and usage errors: it honours the global flags and variables, even if these contain mistakes.
 func (p *Program) Reader(root *cobra.Command) func() *say.Language {
 	return func() *say.Language {
 		_ = p.Settle(root) // its errors don't matter to the help
@@ -50,8 +48,7 @@ func (p *Program) Phrase(format string, args ...any) string {
 // Tell returns a text in the reader's language.
 func (p *Program) Tell(t say.Text) string { return t.In(p.Language()) }
 
-// Reads returns the program for a browser's request, with the first available language that the browser asks for, otherwise the
-// program's own.
+// Reads returns the program in the first available language that a browser's request asks for, otherwise in its own.
 func (p *Program) Reads(h http.Header) *Program {
 	tags, _, _ := language.ParseAcceptLanguage(h.Get("Accept-Language")) // an invalid header asks for nothing
 	for _, tag := range tags {

@@ -13,8 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Flags of lists, as in kubectl. Lists cover all namespaces unless one is named.
-
 // AddNamespace gives a command --namespace, with this usage, and --all-namespaces.
 func (p *Program) AddNamespace(cmd *cobra.Command, s *Scope, usage string) {
 	cmd.Flags().StringVarP(&s.Namespace, "namespace", "n", "", usage)

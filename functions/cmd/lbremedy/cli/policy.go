@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// inConfigMap begins a --policy that names a ConfigMap.
 const inConfigMap = "configmap:"
 
 // InConfigMap reports whether --policy names a ConfigMap rather than a file.
@@ -59,8 +58,8 @@ func (p *Program) readPolicy(ctx context.Context, named string) (*policyfile.Sou
 	return source, v, err
 }
 
-// InForce returns the policy that the engine of a cluster reports. Until an engine has reported one, it is observe mode. If the
-// engine has no usable policy, and therefore writes nothing, it returns an error.
+// InForce returns the policy that a cluster's engine reports; until then, observe mode. It fails if the engine has no usable policy and
+// so writes nothing.
 func (p *Program) InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Version, policy.InForce, error) {
 	observing := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Text: "mode: observe\n"}
 	told, err := policy.Get(ctx, s, cluster)

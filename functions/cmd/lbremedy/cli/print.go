@@ -19,13 +19,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Forms of output for people.
 const (
 	tableForm = "table"
 	wideForm  = "wide"
 )
 
-// forms lists all output forms, for an error and the help.
 const forms = "table, wide, json, yaml, jsonpath=EXPR or go-template=TEMPLATE"
 
 // Wide reports whether tables show all columns at full width.
@@ -34,7 +32,6 @@ func (p *Program) Wide() bool { return p.Output == wideForm }
 // ForPeople reports whether the output is for people, not for programs.
 func (p *Program) ForPeople() bool { return p.Output == tableForm || p.Wide() }
 
-// writer returns a function that writes data in the selected form; nil for people.
 func (p *Program) writer() (func(io.Writer, any) error, error) {
 	name, text, _ := strings.Cut(p.Output, "=")
 	switch {
@@ -55,7 +52,6 @@ func (p *Program) writer() (func(io.Writer, any) error, error) {
 // zeroTime matches a JSON field with Go's zero time. In a string the quotes of such text are escaped.
 var zeroTime = regex.New(`"\w+":"0001-01-01T00:00:00Z",|,?"\w+":"0001-01-01T00:00:00Z"`)
 
-// encoded returns a value as JSON without zero times.
 func encoded(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := command.JSON(&b, value, ""); err != nil {
@@ -170,7 +166,7 @@ func Wrap(s, indent string, width int) string {
 	return strings.ReplaceAll(b.String(), glue, " ")
 }
 
-// glue replaces the spaces in a time while lines are broken, to keep it on one line. It is as wide as a space.
+// glue replaces the spaces in a time while lines are broken. It is as wide as a space.
 const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
@@ -242,8 +238,7 @@ func (g *Progress) Done() {
 
 const margin = 11 // columns before a report's text
 
-// Field prints one part of a report under its English name, translated; nothing if it is empty. A command gets its own unwrapped
-// line, ready to be pasted.
+// Field prints a part of a report under its translated name; nothing if it is empty. A command gets its own unwrapped line, ready to be pasted.
 func (p *Program) Field(name, text string) {
 	text = strings.TrimSpace(command.Clean(text)) // may become empty
 	if text == "" {

@@ -1,5 +1,5 @@
-// Package cli holds what the commands of lbremedy share: a call with its global flags, connections to NATS, the cluster and the
-// cloud, the meaning of arguments and files, and output forms. Begin with Program.
+// Package cli holds what lbremedy's commands share: a call with its global flags, connections to NATS, the cluster and the cloud, the
+// meaning of arguments and files, and output forms. Begin with Program.
 package cli
 
 import (
@@ -41,7 +41,7 @@ func New(version string) *Program {
 	}
 }
 
-// Call returns the program for one call, and a function that returns, at its end, the error of writing its output, if any.
+// Call returns the program for one call, and a function that returns the first error of writing its output.
 func (p *Program) Call(ctx context.Context) (*Program, func() error) {
 	own, in, out := *p, &input{ctx, p.In}, &output{to: p.Out}
 	own.In, own.Out = in, out
@@ -101,7 +101,7 @@ func (i *input) Read(to []byte) (int, error) {
 	}
 }
 
-// terminal returns the width of the terminal behind a reader or writer; 0 if it is not a terminal.
+// terminal returns 0 if the stream is not a terminal.
 func terminal(stream any) int {
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// serviceArg is the argument in the usage of commands that take Services.
 const serviceArg = "NAMESPACE/SERVICE"
 
 // Alternatives to a Service in the usage of such a command.
@@ -23,9 +22,8 @@ const (
 	ObjectArg   = serviceArg + "|node/NODE|cluster"
 )
 
-// NameServices lets all commands below root that take Services take their names with -n, as in kubectl: "-n shop web" is shop/web.
-// A name without a namespace works if it is unique in the cluster. As a kubectl plugin they also take service/web and svc/web, in
-// that namespace or in the context's.
+// NameServices lets the commands below root that take Services take names with -n, as in kubectl: "-n shop web" is shop/web. A name alone
+// works if it is unique in the cluster. As a kubectl plugin they also take service/web and svc/web.
 func (p *Program) NameServices(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		p.NameServices(cmd)
@@ -50,7 +48,7 @@ func (p *Program) NameServices(root *cobra.Command) {
 	}
 }
 
-// named completes an argument with the Service's namespace; other arguments stay unchanged.
+// named completes a Service's name with its namespace, and leaves other arguments unchanged.
 func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	if strings.Contains(cmd.Use, ObjectArg) && isOther(arg) {
 		return arg, nil
@@ -79,8 +77,8 @@ func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	return arg, nil
 }
 
-// found returns the only Service of the cluster with a name, with its namespace. If there are several, the only one of type
-// LoadBalancer is taken. A load balancer's ID that is not a Service's name is returned unchanged, if the command takes one.
+// found returns the only Service with a name, or the only one of type LoadBalancer. A load balancer's ID may be returned unchanged if the
+// command takes one.
 func (p *Program) found(ctx context.Context, name string, orBalancer bool) (string, error) {
 	cluster, err := p.Kube()
 	if err != nil {
@@ -116,7 +114,7 @@ func BalancerID(text string) bool {
 	return !strings.Contains(text, "/") && (strings.HasPrefix(text, "lb-") || strings.HasPrefix(text, "nlb-"))
 }
 
-// OneService returns the Service, as namespace/name, if found has exactly one; empty if found is empty. Several are a mistake.
+// OneService returns the only Service in found, or "" if found is empty. Several are a mistake.
 func OneService(name string, found []string) (string, error) {
 	slices.Sort(found)
 	found = slices.Compact(found)

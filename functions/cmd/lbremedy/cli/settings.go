@@ -57,8 +57,7 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// narrows refuses an empty flag that would narrow down the command, as from a script's unset variable: without the flag the
-// command would apply to everything.
+// narrows refuses an empty flag that would narrow down the command, as from a script's unset variable: the command would apply to everything.
 func narrows(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if value := f.Value.String(); strings.HasPrefix(f.Usage, "only ") && (value == "" || value == "[]") {

@@ -18,8 +18,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-// A place is the address of the stream of "lbremedy up", in its state directory. It remains after up ends, and the next up reuses
-// the token.
+// A place is the address of the stream of "lbremedy up", in its state directory. It outlives up, and the next up reuses the token.
 type place struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
@@ -55,7 +54,7 @@ func readPlace(dir string) (place, error) {
 	return at, nil
 }
 
-// write writes the place into the state directory, readable by its owner only.
+// write makes the place readable by its owner only.
 func (at place) write(dir string) error {
 	data, err := json.Marshal(at)
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *Program) Known() bool {
 	return err == nil
 }
 
-// Address returns the address of NATS from the flags or the state directory, without the secrets that it may contain; empty if unknown.
+// Address returns the address of NATS from the flags or the state directory, without secrets; empty if unknown.
 func (p *Program) Address() string {
 	list := p.NATS
 	if list == "" {

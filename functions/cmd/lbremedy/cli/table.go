@@ -11,8 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A Table is rows with column names. At a terminal it is at most as wide as the terminal, unless it is a wide table: long texts
-// end in an ellipsis. In a pipe nothing is cut. A row is one line.
+// A Table is rows of one line. At a terminal it fits the width, unless it is a wide table: long texts end in an ellipsis. In a pipe nothing is cut.
 type Table struct {
 	p       *Program
 	columns []any // English
@@ -36,7 +35,7 @@ func (t *Table) AppendRow(row []any) {
 	t.rows = append(t.rows, row)
 }
 
-// short is the width up to which a name or word stays whole as long as others can be shortened.
+// short is the width up to which a word stays whole as long as others can be shortened.
 const short = 14
 
 // Render prints the table, unless it has no rows.
@@ -68,8 +67,7 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns the width of each column and the space between two, to keep the table within the limit; 0: no limit. The widest
-// columns are shortened first, at most to their names.
+// fit returns the width of each column and the space between two; limit 0: none. The widest columns are shortened first, at most to their names.
 func (t *Table) fit(limit int) (widths []int, gap int) {
 	sum := 0
 	for i := range t.columns {
@@ -109,7 +107,6 @@ func (t *Table) fit(limit int) (widths []int, gap int) {
 // least is the smallest width of a shortened text.
 const least = 8
 
-// natural returns the width of a column with all its texts in full.
 func (t *Table) natural(column int) int {
 	most := Columns(t.head(column))
 	for _, row := range t.rows {
@@ -118,7 +115,6 @@ func (t *Table) natural(column int) int {
 	return most
 }
 
-// head returns the name of a column in the reader's language.
 func (t *Table) head(column int) string { return t.p.Language().Format(fmt.Sprint(t.columns[column])) }
 
 // Columns returns how many columns a text takes; a Chinese character takes two.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A table is at most as wide as the terminal: sentences are shortened before names, and short words last. In a pipe it is whole.
+// Sentences are shortened before names, and short words last. In a pipe a table is whole.
 func TestTableFits(t *testing.T) {
 	t.Parallel()
 	print := func(width int, output string) string {

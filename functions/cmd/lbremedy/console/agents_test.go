@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// tools requests the tools as an agent with a token does, expects this code, and returns the answer.
 func (x *console) tools(token string, code int, change func(*http.Request)) string {
 	x.t.Helper()
 	return x.do(&http.Client{}, http.MethodPost, "/mcp", code, func(r *http.Request) {
@@ -52,7 +51,7 @@ func TestAgentKey(t *testing.T) {
 	x.do(&http.Client{}, http.MethodGet, "/mcp", http.StatusMethodNotAllowed, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+x.key) })
 }
 
-// A team's agent sends its person's token. The token opens a session under the same rules as a login, and a new one when that has ended.
+// A team's agent sends its person's token, which opens a session under the rules of a login, and a new one when that has ended.
 func TestAgentLogin(t *testing.T) {
 	sc := operator.NewTestbed(t)
 	sc.Embed(t)
@@ -83,7 +82,6 @@ func TestAgentLogin(t *testing.T) {
 	}
 }
 
-// At a terminal, the server says who started it.
 func TestAgentTerminal(t *testing.T) {
 	got := operator.Call{Env: operator.Home(t), Types: true}.Run(t.Context(), "mcp")
 	if got.Code != command.CodeWrong || !strings.Contains(got.Err, "have an agent start it") || got.Out != "" {

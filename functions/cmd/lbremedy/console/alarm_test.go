@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// The first page begins with what prevents lbremedy from working, and what to do about it.
 func TestAlarms(t *testing.T) {
 	c, s := operator.Embed(t)
 	failed := operator.Lately()[3]
@@ -57,7 +56,6 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// In a cluster without Approvals, no button offers one.
 func TestNoKind(t *testing.T) {
 	sc := operator.NewTestbedOn(t, cluster.Alone(t))
 	u := sc.Up(t)

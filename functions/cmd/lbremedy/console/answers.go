@@ -26,7 +26,6 @@ func readPlan(text string) (approval.Question, bool) {
 	return approval.Question{Cluster: f[0], UID: f[1], Class: f[2], Case: f[3], Attempt: attempt, Digest: f[5]}, err == nil
 }
 
-// A question is a plan and its state.
 type question struct {
 	Plan    approval.Question
 	Record  *event.Record // newest of the case's class; nil: none
@@ -37,12 +36,11 @@ type question struct {
 	Apply   string // the command for an approved plan, if nothing else applies it
 }
 
-// Same reports whether the case still has the plan.
 func (q question) Same() bool {
 	return q.Record.Case == q.Plan.Case && q.Record.Digest == q.Plan.Digest
 }
 
-// Undo returns the command that undoes the plan once it is applied; empty: no step can be undone, or the plan has changed.
+// Undo returns the command that undoes the applied plan; empty if no step can be undone or the plan has changed.
 func (q question) Undo() string {
 	if q.Record != nil && q.Same() && slices.ContainsFunc(q.Record.Steps, func(s event.StepRecord) bool { return s.Undo != nil }) {
 		return "lbremedy undo " + q.Record.Case
@@ -50,7 +48,6 @@ func (q question) Undo() string {
 	return ""
 }
 
-// Open reports whether the person may still answer it.
 func (q question) Open() bool { return q.Closed == nil && !q.Mine }
 
 type answersBody struct {
@@ -62,13 +59,10 @@ type answersBody struct {
 	Unlisted string       // why the existing answers are unknown
 }
 
-// verdicts are the answers by their name in addresses.
 var verdicts = map[string]kube.Verdict{"approve": kube.Approve, "reject": kube.Reject}
 
-// mostPlans is how many plans one request can answer.
 const mostPlans = listed
 
-// questionsOf returns the questions named in a request, with their states.
 func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 	q := r.URL.Query()
 	b := answersBody{Verdict: verdicts[q.Get("verdict")]}
@@ -127,12 +121,12 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 	return b, nil
 }
 
-// takesBack reports whether an Approval is the rejection that a record reports: the person who gave it may still approve the plan.
+// takesBack reports whether an Approval is the rejection in a record: the person who gave it may still approve.
 func takesBack(rec *event.Record, a kube.Approval) bool {
 	return rec.Rejected != nil && rec.Rejected.Object == string(a.UID) && a.Spec.Verdict == kube.Reject
 }
 
-// rejecting returns the person's name if it matters: for a plan that somebody has rejected.
+// rejecting returns the person's name if somebody has rejected the plan; otherwise it doesn't matter.
 func (p *person) rejecting(ctx context.Context, rec *event.Record) string {
 	if rec == nil || rec.Rejected == nil {
 		return ""
@@ -140,7 +134,6 @@ func (p *person) rejecting(ctx context.Context, rec *event.Record) string {
 	return p.name(ctx)
 }
 
-// answers shows plans, their answers, and the form for the person's own.
 func (s *server) answers(r *http.Request) (page, error) {
 	b, err := s.questionsOf(r)
 	return page{Title: word("Answer"), name: "answers", Body: b}, err
@@ -177,7 +170,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
-// record reads the newest record of the Service and class of a question; nil if the audit has none.
+// record returns nil if the audit has no record of the question's Service and class.
 func (b *index) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {

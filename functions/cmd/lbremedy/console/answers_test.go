@@ -34,19 +34,16 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Rights of people.
 var (
 	looks   = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list"}}
 	answers = rbacv1.PolicyRule{APIGroups: []string{"lbremedy.io"}, Resources: []string{"approvals"}, Verbs: []string{"create", "get", "list", "watch"}}
 )
 
-// A team is people with accounts in a cluster, and a console running in it.
 type team struct {
 	*operator.Testbed
 	*console
 }
 
-// account makes a ServiceAccount with these rights, and returns a token for it.
 func (x *team) account(name string, rules ...rbacv1.PolicyRule) string {
 	x.t.Helper()
 	accounts, ctx := x.Kube.Client().CoreV1().ServiceAccounts(x.Namespace), x.t.Context()
@@ -61,7 +58,6 @@ func (x *team) account(name string, rules ...rbacv1.PolicyRule) string {
 	return token.Status.Token
 }
 
-// other returns the console in another browser.
 func (x *team) other() *console {
 	x.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -71,7 +67,6 @@ func (x *team) other() *console {
 	return &console{x.t, x.base, "", &http.Client{Jar: jar}}
 }
 
-// login returns the console as the holder of a token.
 func (x *team) login(token string) *console {
 	x.t.Helper()
 	o := x.other()
@@ -104,8 +99,7 @@ func (x *team) approvals() []kube.Approval {
 	return all
 }
 
-// People log in with their own tokens, see what they may see, and answer in their own name: the console itself has no rights in
-// the cluster.
+// People log in with their own tokens and answer in their own name: the console itself has no rights in the cluster.
 func TestLogin(t *testing.T) {
 	c := cluster.Alone(t)
 	ctx := t.Context()
@@ -120,7 +114,6 @@ func TestLogin(t *testing.T) {
 	service := sc.Namespace + "/web"
 	ann, bob := x.account("ann", looks, answers), x.account("bob", looks, answers)
 
-	// People who have not logged in, or may not look, see nothing.
 	stranger := x.other()
 	for _, path := range []string{"/", "/questions", "/cases", "/live", "/answers?verdict=approve", "/nowhere", "/?key=x"} {
 		if page := stranger.get(path, http.StatusUnauthorized); strings.Contains(page, service) || !strings.Contains(page, "<h1>Log in</h1>") {
@@ -138,7 +131,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eve gets in: %s", page)
 	}
 	x.do(stranger.browser, http.MethodPost, "/login", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-	// A login leads only to pages of this console, whatever is requested.
+	// A login leads only to pages of this console.
 	page = x.other().post("/login", http.StatusNotFound, url.Values{"token": {ann}, "to": {"//evil.example/nowhere"}})
 	if !strings.Contains(page, "<h1>Not found</h1>") && !strings.Contains(page, "There is no such page") {
 		t.Errorf("the login leads away: %s", page)
@@ -155,7 +148,6 @@ func TestLogin(t *testing.T) {
 		Cluster: asked.Cluster, UID: asked.Service.UID, Class: asked.Class, Case: asked.Case, Attempt: asked.NextAttempt(), Digest: asked.Digest,
 	}
 
-	// A person with the right to look but not to answer gets an error, and changes nothing.
 	eddy := x.login(x.account("eddy", looks))
 	eddy.until("/questions", "You may not answer in the namespace "+sc.Namespace)
 	page = eddy.post(as(this, nil), http.StatusOK, url.Values{})
@@ -163,7 +155,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("eddy answers: %s", page)
 	}
 
-	// An answer applies only to the plan that was shown.
 	a := x.login(ann)
 	a.until("/questions", `name="verdict" value="approve"`)
 	for want, change := range map[string]func(*approval.Question){
@@ -197,7 +188,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("what ann approves is not shown: %s", page)
 	}
 
-	// Two people answer, each in their own name, each once, and the plan is applied.
 	form := html.UnescapeString(regexp.MustCompile(`action="(/answers[^"]*)"`).FindStringSubmatch(page)[1])
 	page = a.post(form, http.StatusOK, url.Values{"comment": {"CHG-1 <b>"}})
 	for _, want := range []string{"ann approved it at", "CHG-1 &lt;b&gt;"} {
@@ -228,7 +218,6 @@ func TestLogin(t *testing.T) {
 		t.Errorf("too late: %s", page)
 	}
 
-	// A login ends with the account, after a time, and by logging out.
 	if err := c.Client().CoreV1().ServiceAccounts(sc.Namespace).Delete(ctx, "bob", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +258,6 @@ func TestLogin(t *testing.T) {
 	u.End(t)
 }
 
-// certificate writes a certificate for 127.0.0.1 and its key, and returns its serial number.
 func certificate(t *testing.T, cert, key string) *big.Int {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -297,7 +285,7 @@ func certificate(t *testing.T, cert, key string) *big.Int {
 	return serial
 }
 
-// With a certificate the console serves HTTPS, and uses a new one without a restart.
+// The console uses a new certificate without a restart.
 func TestHTTPS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

@@ -19,15 +19,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// An authenticator admits people.
 type authenticator interface {
-	// enter returns the person behind a request. It answers all other requests itself, and returns nil.
+	// enter returns the person behind a request. It answers all other requests and returns nil.
 	enter(w http.ResponseWriter, r *http.Request) *person
-	// stillValid reports whether an admitted person may keep following changes.
 	stillValid(r *http.Request) bool
 }
 
-// entered authenticates requests before any page is shown.
 func (s *server) entered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := s.auth.enter(w, r); p != nil {
@@ -47,7 +44,6 @@ func stay(u *url.URL) string {
 // agents is the path of the Model Context Protocol. Each request carries the token or the key with which a person logs in.
 const agents = "/mcp"
 
-// ofAgent returns the bearer token of a program's request.
 func ofAgent(r *http.Request) (token string, ok bool) {
 	token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return strings.TrimSpace(token), ok && r.URL.Path == agents
@@ -96,7 +92,6 @@ func (s *server) cookie(value string, age int) *http.Cookie {
 	return c
 }
 
-// Limits of logins.
 const (
 	longest  = time.Hour        // life of a login
 	idle     = 15 * time.Minute // without activity
@@ -106,8 +101,7 @@ const (
 	atOnce   = 8                // concurrent logins and answers
 )
 
-// logins admits users whom the API server knows and lets list the Services of all namespaces. It asks with the person's own token,
-// so the console itself needs no right for that.
+// logins admits users who may list the Services of all namespaces. It asks with the person's own token, so the console needs no right for that.
 type logins struct {
 	*server
 	as   func(token string) (*kube.Cluster, error)
@@ -128,20 +122,16 @@ func newLogins(s *server, as func(string) (*kube.Cluster, error)) *logins {
 	return &logins{server: s, as: as, free: make(chan struct{}, atOnce), all: map[string]*session{}}
 }
 
-// Reasons for refusing a login.
 var (
 	errNoLogin = errors.New("log in to look at the console")
 	errEnded   = errors.New("the login has ended: log in again")
 	errUnknown = errors.New("the API server does not accept this token")
 )
 
-// A shut is the error of a user who may not look.
 type shut struct{ user string }
 
-// Error returns the user and the missing right.
 func (s shut) Error() string { return s.user + " may not list the Services of all namespaces" }
 
-// Unwrap returns kube.ErrDenied.
 func (s shut) Unwrap() error { return kube.ErrDenied }
 
 func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
@@ -173,7 +163,6 @@ func (l *logins) stillValid(r *http.Request) bool {
 	return err == nil
 }
 
-// refuse shows the login page, and the error.
 func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
 	b := loginBody{To: to, Cluster: l.p.Cluster}
 	code := http.StatusUnauthorized
@@ -205,7 +194,6 @@ type loginBody struct {
 	Wrong       say.Text
 }
 
-// login opens a session for the bearer of a token.
 func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), "/"
 	if u, err := url.Parse(r.PostFormValue("to")); err == nil {
@@ -220,7 +208,7 @@ func (l *logins) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// agent returns the session of a program, which its token opens like a person's, and again when it has ended.
+// agent opens a session by a program's token, like a person's, and again when it has ended.
 func (l *logins) agent(r *http.Request, token string) (*session, error) {
 	sum := sha256.Sum256([]byte(token))
 	id := "agent " + hex.EncodeToString(sum[:])
@@ -231,7 +219,6 @@ func (l *logins) agent(r *http.Request, token string) (*session, error) {
 	return x, err
 }
 
-// open opens a session for the user of a token.
 func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
 	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errUnknown
@@ -256,7 +243,6 @@ func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
 	return x, nil
 }
 
-// known returns the user of a token, if they may look.
 func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -309,7 +295,7 @@ func (l *logins) end(id string) {
 	delete(l.all, id)
 }
 
-// session returns the session of a request, or why it has none. used says that the person was active, not only their browser.
+// session returns a request's session, or why it has none. used: the person was active, not only their browser.
 func (l *logins) session(r *http.Request, used bool) (*session, error) {
 	c, err := r.Cookie(l.cookie("", 0).Name)
 	if err != nil {

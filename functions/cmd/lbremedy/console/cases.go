@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A sheet is a part of a long list, and links to the others.
 type sheet struct {
 	All, From, To  int
 	Before, Behind string // addresses; empty if absent
@@ -26,7 +25,6 @@ type sheet struct {
 
 const perSheet = 100
 
-// sheetOf returns the requested part of a list.
 func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	n, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if last := (len(list) - 1) / perSheet; err != nil || n < 0 || n > last {
@@ -48,19 +46,17 @@ func sheetOf[T any](r *http.Request, list []T) ([]T, sheet) {
 	return part, s
 }
 
-// A table of cases.
 type table struct {
 	Heads []head
 	Rows  []*summary
 }
 
-// A head is the head of a column.
 type head struct {
 	Name, Link string // Link sorts by the column; empty: not sortable
 	Sorted     string // ascending or descending
 }
 
-// sorts are the columns and their comparisons of cases; nil if not sortable.
+// sorts are the columns; a nil comparison means not sortable.
 var sorts = []struct {
 	key, name string
 	order     func(x, y *summary) int
@@ -77,7 +73,7 @@ var sorts = []struct {
 	{"", word("Finding"), nil},
 }
 
-// heads returns the column heads of a table of cases; with a request they are links that sort it.
+// heads returns links that sort the table if there is a request.
 func heads(r *http.Request) []head {
 	var list []head
 	for _, c := range sorts {
@@ -101,7 +97,7 @@ func heads(r *http.Request) []head {
 	return list
 }
 
-// arrange sorts cases as requested. They arrive with the most recently changed first.
+// arrange sorts cases, which arrive with the most recently changed first.
 func arrange(r *http.Request, list []*summary) {
 	for _, c := range sorts {
 		if c.order != nil && c.key == r.URL.Query().Get("sort") {
@@ -148,7 +144,6 @@ func (s *server) cases(r *http.Request) (page, error) {
 	return page{Title: word("Cases"), name: "cases", Body: b}, nil
 }
 
-// holds reports whether each word is in one of the texts.
 func holds(words []string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
@@ -168,7 +163,6 @@ type caseBody struct {
 	Others []*summary
 }
 
-// A part is one part of a case's story, with a quotation at its end.
 type part struct {
 	Name, Quote string
 	Segments    []say.Segment
@@ -180,7 +174,6 @@ type stepRow struct {
 	Final bool // it can't be undone
 }
 
-// stepsOf returns the steps of a record, with their progress once the plan has begun.
 func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	var list []stepRow
 	for i, step := range journal.Steps(p, r.In(p.Language())) {
@@ -198,7 +191,6 @@ func stepsOf(p *cli.Program, r *event.Record) []stepRow {
 	return list
 }
 
-// answered returns the answers to a case's plans, with person and time, for its timeline.
 func answered(p *cli.Program, h journal.History) []journal.Moment {
 	var list []journal.Moment
 	tell := func(a event.Approved, text string) {
@@ -220,7 +212,6 @@ func answered(p *cli.Program, h journal.History) []journal.Moment {
 	return list
 }
 
-// pointed returns a slice of what a pointer points at; empty for nil.
 func pointed(a *event.Approved) []event.Approved {
 	if a == nil {
 		return nil
@@ -228,7 +219,6 @@ func pointed(a *event.Approved) []event.Approved {
 	return []event.Approved{*a}
 }
 
-// apart are the parts of a story that the page shows in another form: steps, and what its head names.
 var apart = []string{"Plan", "Undone", "Case"}
 
 func (s *server) oneCase(r *http.Request) (page, error) {

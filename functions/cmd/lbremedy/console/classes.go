@@ -12,13 +12,11 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A classRow is a class and the outcomes of its cases.
 type classRow struct {
 	*remedy.Remedy
 	worked
 }
 
-// Writes returns the kinds of steps of the class; none: it only asks.
 func (r classRow) Writes() []string {
 	kinds := []string{}
 	for _, s := range r.Steps {
@@ -27,7 +25,6 @@ func (r classRow) Writes() []string {
 	return kinds
 }
 
-// Span returns the range of risks of the class's plans.
 func (r classRow) Span() say.Text {
 	switch all := r.PlanRisks(); len(all) {
 	case 0:
@@ -39,7 +36,6 @@ func (r classRow) Span() say.Text {
 	}
 }
 
-// A worked counts the cases of a class in the last 30 days.
 type worked struct {
 	Cases, Asked int
 	journal.Tally
@@ -53,7 +49,7 @@ func (w *worked) count(s event.Status) {
 	}
 }
 
-// went returns the counts of the last 30 days by class.
+// went counts the cases of the last 30 days by class.
 func (s *server) went() map[string]*worked {
 	all := map[string]*worked{}
 	s.index.each(func(c *summary) {

@@ -1,17 +1,14 @@
-// Package console is the command that shows in a browser what the other commands show in a terminal, and keeps it current. Its
-// server runs on the machine of the person who starts it, with their kubeconfig and NATS user; or in the cluster, where people log
-// in with their own tokens. It writes only people's answers: Approvals created with the person's own credentials. The server
-// itself needs no right to write. Begin with Command and [server].
+// Package console shows in a browser what the other commands show in a terminal, and keeps it current. Its server runs on a person's machine
+// with their kubeconfig and NATS user, or in the cluster, where people log in with their own tokens. Begin with Command and [server].
 //
-// The server renders pages with html/template: text from a controller, a cloud or a person stays text. Everything that the browser
-// loads is embedded; the Content-Security-Policy allows nothing else. A short script follows one stream of server-sent events,
-// fetches the page again when told to, and replaces the changed parts.
+// The server writes only people's answers: Approvals created with their credentials. It needs no right to write. A login is checked with the
+// person's own token by SelfSubjectReview and SelfSubjectAccessReview; TokenReview and SubjectAccessReview would require the right to create them.
 //
-// A [book] follows the audit, and a [reading] holds the last reading of the cluster and the account: no page reads them whole. The
-// book polls NATS for news instead of creating a consumer, which a read-only user may not do.
+// Pages are rendered with html/template: text from a controller, a cloud or a person stays text. The Content-Security-Policy allows only
+// what is embedded. A short script follows one stream of server-sent events and replaces the parts that changed.
 //
-// A login is checked with the person's own token: a SelfSubjectReview returns the user, and a SelfSubjectAccessReview their
-// rights. TokenReview and SubjectAccessReview would return the same, but the server would need the right to create them.
+// An [index] follows the audit, and a [reading] holds the last reading of the cluster and the account: pages read neither whole. The
+// index polls NATS for news, since a read-only user may not create a consumer.
 package console
 
 import (
@@ -37,7 +34,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/serve"
 )
 
-// A consoleRun is one call of console.
 type consoleRun struct {
 	*cli.Program
 	listen, address string
@@ -120,7 +116,7 @@ func (c consoleRun) run(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-// at returns the address for browsers; without a host if that is only known after listening.
+// at returns an address without a host if that is only known after listening.
 func (c consoleRun) at() (*url.URL, error) {
 	host, _, err := net.SplitHostPort(c.listen)
 	if err != nil || !c.login && !loopback(host) {
@@ -157,19 +153,17 @@ func (c consoleRun) at() (*url.URL, error) {
 	return at, nil
 }
 
-// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
 }
 
-// A pair is a certificate and its key, in files that may be replaced.
 type pair struct {
 	cert, key string
 	last      atomic.Pointer[tls.Certificate]
 }
 
-// get reads the certificate. If it can't be read, the previous one stays in use.
+// get keeps the previous certificate if the new one can't be read.
 func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	fresh, err := tls.LoadX509KeyPair(p.cert, p.key)
 	if err == nil {
@@ -186,13 +180,11 @@ const (
 	silent  = 2 * time.Minute  // timeout of an idle connection
 )
 
-// limited returns a server that closes silent connections: anybody who reaches it can open one, even without a login. Answers have
-// no timeout, since the stream of changes is one.
+// limited closes silent connections, which anybody can open without a login. Answers have no timeout, since the stream of changes is one.
 func limited(h http.Handler, sending, idle time.Duration) *http.Server {
 	return &http.Server{Handler: serve.Timed(h, sending), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: idle, MaxHeaderBytes: 64 << 10}
 }
 
-// serve serves until ctx ends, and keeps its data current.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup

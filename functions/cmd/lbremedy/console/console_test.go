@@ -30,7 +30,6 @@ type console struct {
 	browser *http.Client // has the key
 }
 
-// start runs the console with these arguments until the test ends.
 func start(t *testing.T, c operator.Call, args ...string) *console {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -57,7 +56,7 @@ func start(t *testing.T, c operator.Call, args ...string) *console {
 	return x
 }
 
-// post sends a form, expects this status, and returns the resulting page; 0: any status.
+// post expects this status, and returns the resulting page; 0: any status.
 func (x *console) post(path string, code int, form url.Values) string {
 	x.t.Helper()
 	return x.do(x.browser, http.MethodPost, path, code, func(r *http.Request) {
@@ -67,7 +66,6 @@ func (x *console) post(path string, code int, form url.Values) string {
 	})
 }
 
-// get returns a page and expects this status.
 func (x *console) get(path string, code int) string {
 	x.t.Helper()
 	return x.do(x.browser, http.MethodGet, path, code, nil)
@@ -100,7 +98,6 @@ func (x *console) do(client *http.Client, method, path string, code int, change 
 	return string(text)
 }
 
-// changes returns the lines of the stream of changes.
 func (x *console) changes() *bufio.Scanner {
 	x.t.Helper()
 	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+"/live", nil)
@@ -115,7 +112,6 @@ func (x *console) changes() *bufio.Scanner {
 	return bufio.NewScanner(answer.Body)
 }
 
-// until follows the changes until a page has a text.
 func (x *console) until(path, text string) {
 	x.t.Helper()
 	for lines := x.changes(); lines.Scan(); {
@@ -126,7 +122,6 @@ func (x *console) until(path, text string) {
 	x.t.Fatalf("%s never has %q", path, text)
 }
 
-// Only holders of the key get anything, and only at this address.
 func TestEntrance(t *testing.T) {
 	c, s := operator.Embed(t)
 	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {
@@ -141,13 +136,12 @@ func TestEntrance(t *testing.T) {
 		}
 	}
 	x.do(stranger, http.MethodPost, "/read?key="+x.key, http.StatusUnauthorized, nil)
-	// Another name that resolves to this machine is refused.
+	// A host name that resolves to this machine is refused.
 	x.do(x.browser, http.MethodGet, "/?key="+x.key, http.StatusMisdirectedRequest, func(r *http.Request) { r.Host = "evil.example:80" })
 	for _, from := range []string{"cross-site", "same-site"} {
 		x.do(x.browser, http.MethodPost, "/read", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", from) })
 	}
 	x.do(x.browser, http.MethodPost, "/answers", http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") })
-	// The key redirects to no other place.
 	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.base+"//evil.example/?q=a&key="+x.key, nil)
 	if err != nil {
@@ -163,7 +157,6 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
-// Mistakes are reported before anything listens.
 func TestWrong(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	login := []string{"--login", "--cluster", "c1"}
@@ -194,7 +187,6 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// Each page answers, with a case and without.
 func TestPages(t *testing.T) {
 	c, s := operator.Embed(t)
 	x := start(t, c)
@@ -226,11 +218,11 @@ func TestPages(t *testing.T) {
 	for _, path := range []string{"/nowhere", "/classes/none", "/cases/c1/x/tag-missing/y", strings.Replace(page, fixed.Case, "none", 1)} {
 		x.get(path, http.StatusNotFound)
 	}
-	// The list shows the newest case of each Service and class; older ones still have a page.
+	// Older cases than the listed one still have a page.
 	x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", records[0].Cluster, records[0].Service.UID, records[0].Class, records[0].Case), http.StatusOK)
 }
 
-// TestCourse shows a case that a person approved and another one undid: its timeline has both, in order, with their names.
+// TestCourse shows a case that one person approved and another undid: its timeline has both, in order, with their names.
 func TestCourse(t *testing.T) {
 	c, s := operator.Embed(t)
 	begun, fixed := operator.Lately()[1], operator.Lately()[2]
@@ -262,7 +254,7 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// If NATS ends, the pages say so and keep what was read; afterwards, news appears.
+// Without NATS the pages say so and keep what was read; afterwards, news appears.
 func TestAway(t *testing.T) {
 	dir := t.TempDir()
 	serve := func(port int) (*embedded.Server, *stream.Stream) {
@@ -317,7 +309,6 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The console drops what the audit no longer holds, and counts an unreadable record once.
 func TestForgets(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	env := operator.Home(t)
@@ -351,7 +342,7 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// A console with a NATS account of its own sees everything, and changes as they happen; so do the read-only commands.
+// A console with its own NATS account sees everything, and changes as they happen; so do the read-only commands.
 func TestOwnAccount(t *testing.T) {
 	server := nats.Install(t, "c1")
 	s := server.As(accounts.Engine)

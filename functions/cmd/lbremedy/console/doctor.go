@@ -15,7 +15,6 @@ type doctorBody struct {
 	Counts  map[string]int // of findings, by severity
 }
 
-// A found is the findings about one object.
 type found struct {
 	About    doctor.About
 	Severity string // the worst
@@ -23,13 +22,12 @@ type found struct {
 	Case     *summary // the Service's open case; nil: none
 }
 
-// An unknown is why checks could not judge an object.
 type unknown struct {
 	doctor.Unknown
 	Checks []string
 }
 
-// pending is the check whose finding an open case explains better: a Service has no load balancer yet.
+// pending is the check whose finding an open case explains better.
 const pending = "pending"
 
 func (s *server) doctor(*http.Request) (page, error) {
@@ -61,8 +59,7 @@ func (s *server) doctor(*http.Request) (page, error) {
 	return page{Title: word("Doctor"), name: "doctor", Body: b}, nil
 }
 
-// groupsOf returns findings grouped by object, the worst first, each Service with its open case. It omits findings that the case
-// explains better.
+// groupsOf groups findings by object, the worst first, each Service with its open case. It omits findings that the case explains better.
 func groupsOf(findings []doctor.Finding, open map[string]*summary) []found {
 	var groups []found
 	for _, f := range findings {

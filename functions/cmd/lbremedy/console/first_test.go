@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Each reason why plans aren't applied or failures aren't seen is a line of the strip that says what to do.
+// The strip has a line for each reason why plans aren't applied or failures aren't seen.
 func TestStrip(t *testing.T) {
 	t.Parallel()
 	var c clusterNow
@@ -38,7 +38,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// Findings are grouped by object, with its open case, which explains better why a Service waits for its load balancer.
+// A Service waits for its load balancer: its open case explains that better than the finding.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	of := func(check, service string) doctor.Finding {

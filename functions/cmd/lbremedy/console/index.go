@@ -33,8 +33,7 @@ const (
 	again         = time.Second            // before a retry to reach NATS
 )
 
-// An index is the audit as the pages need it: a line for each Service and class and for each case of the last 30 days. Pages read
-// other details of a case from NATS.
+// An index has a line for each Service and class and for each case of the last 30 days. Pages read other details from NATS.
 type index struct {
 	p   *cli.Program
 	hub *hub
@@ -48,13 +47,11 @@ type index struct {
 	classes map[string]*remedy.Remedy // by ID
 }
 
-// away says since when NATS is unreachable, and why.
 type away struct {
 	Since time.Time
 	Why   string
 }
 
-// A records is the content read from the audit.
 type records struct {
 	sequence uint64
 	latest   map[caseKey]*summary // newest case of each Service and class; the keys have no ID
@@ -81,7 +78,6 @@ type summary struct {
 	*ask                        // nil: it waits for nobody
 }
 
-// A clusterState is the state of a cluster besides its cases.
 type clusterState struct {
 	status.Status
 	counted time.Time // when exporter and backlog were read
@@ -95,7 +91,6 @@ func newIndex(p *cli.Program, h *hub) *index {
 	return b
 }
 
-// run keeps the index current until ctx ends.
 func (b *index) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := b.follow(ctx)
@@ -109,7 +104,6 @@ func (b *index) run(ctx context.Context) {
 	}
 }
 
-// lose records that NATS is unreachable.
 func (b *index) lose(err error) {
 	b.mu.Lock()
 	before := b.away
@@ -204,7 +198,7 @@ func (b *index) stay(ctx context.Context, s *stream.Stream) error {
 	return ctx.Err()
 }
 
-// same reports whether two states of a cluster are the same. Another sign of life of the exporter is not a change.
+// same ignores the exporter's later sign of life.
 func (x clusterState) same(y clusterState) bool {
 	if x.Exporter != nil && y.Exporter != nil {
 		e := *y.Exporter
@@ -216,7 +210,7 @@ func (x clusterState) same(y clusterState) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// add adds a message of the audit. It may be repeated.
+// add accepts repeated messages.
 func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	h.sequence = max(h.sequence, m.Sequence)
 	r, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
@@ -246,8 +240,7 @@ func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	}
 }
 
-// drop drops the cases that ended before a time, and all that the audit no longer holds; first is its oldest record. It reports
-// whether a newest case was dropped.
+// drop drops cases that ended before a time or left the audit, whose oldest record is first. It reports whether a newest case was among them.
 func (h *records) drop(before time.Time, first uint64) bool {
 	n := len(h.latest)
 	maps.DeleteFunc(h.cases, func(_ caseKey, c *summary) bool { return c.At.Before(before) || c.sequence < first })
@@ -256,7 +249,7 @@ func (h *records) drop(before time.Time, first uint64) bool {
 	return len(h.latest) < n
 }
 
-// readStates reads the states of the clusters. The error is one of NATS as a whole.
+// readStates returns an error only for NATS as a whole.
 func (b *index) readStates(ctx context.Context, s *stream.Stream, h *records) ([]clusterState, error) {
 	clusters := []string{b.p.Cluster}
 	if b.p.Cluster == "" {
@@ -290,7 +283,7 @@ func (b *index) readStates(ctx context.Context, s *stream.Stream, h *records) ([
 	return list, nil
 }
 
-// tally counts the cases of a cluster; of all clusters with "". Without records it uses the index's.
+// tally counts the cases of a cluster; "" means all. Without records it uses the index's.
 func (b *index) tally(h *records, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -315,7 +308,7 @@ func (h *records) tally(cluster string, since time.Time) journal.Tally {
 	return t
 }
 
-// banner returns what every page shows: whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
+// banner returns whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
 func (b *index) banner() (*away, bool, int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -335,7 +328,6 @@ func (b *index) banner() (*away, bool, int) {
 	return gone, false, len(causes)
 }
 
-// reached returns the connection to NATS, or why it is unreachable.
 func (b *index) reached() (*stream.Stream, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +366,6 @@ func (b *index) each(f func(*summary)) {
 	}
 }
 
-// newer orders cases: the most recently changed first.
 func newer(x, y *summary) int {
 	return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Case, y.Case), cmp.Compare(x.Class, y.Class))
 }
@@ -389,7 +380,7 @@ func (b *index) clusters() []clusterState {
 	return list
 }
 
-// cluster returns the state of a cluster; without a name, of the only one. False if it is unknown.
+// cluster returns the named cluster's state; without a name, the only one's.
 func (b *index) cluster(name string) (clusterState, bool) {
 	list := b.clusters()
 	if name == "" && len(list) > 0 {
@@ -402,7 +393,6 @@ func (b *index) cluster(name string) (clusterState, bool) {
 	return list[i], true
 }
 
-// alone reports whether there is only one cluster, whose ID pages can then omit.
 func (b *index) alone() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Each page is in the language that the browser asks for, including the text of records.
 func TestLanguages(t *testing.T) {
 	c, s := operator.Embed(t)
 	r := operator.Journalled()[2]

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A connection is closed if an announced request does not arrive, or if it is idle. An answer in progress continues.
+// A connection is closed if it is idle or an announced request does not arrive. An answer in progress continues.
 func TestLimited(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	mux := http.NewServeMux()

@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/step"
 )
 
-// Texts link to Alibaba Cloud's console, on the reader's site and in the cluster's region. Values that aren't IDs get no link.
+// Texts link to the reader's site of Alibaba Cloud's console, in the cluster's region. Values that aren't IDs get no link.
 func TestProse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, region, language, want string }{
@@ -37,7 +37,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// A RAM policy that a step changes gets a link, whatever else the record claims about it.
+// A RAM policy that a step changes gets a link, whatever else the record claims.
 func TestPolicyLinks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ policy, want string }{
@@ -55,7 +55,7 @@ func TestPolicyLinks(t *testing.T) {
 	}
 }
 
-// Markdown pages show their links, bold words and code; a link without https stays text.
+// Markdown pages show links, bold words and code; a link without https stays text.
 func TestStretches(t *testing.T) {
 	t.Parallel()
 	page := "# Title\n\n**Cause**: `a <b>` and [FAQ](https://example.com/faq), [no](javascript:alert), *x* ` **\n\n```sh\nlbremedy ls\n```\nend"

@@ -10,7 +10,6 @@ import (
 
 var errNoPage = errors.New("there is no such page")
 
-// A hub notifies browsers of changes.
 type hub struct {
 	mu      sync.Mutex
 	version uint64
@@ -19,7 +18,6 @@ type hub struct {
 
 func newHub() *hub { return &hub{version: 1, changed: make(chan struct{})} }
 
-// change announces that pages may have changed.
 func (h *hub) change() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -28,7 +26,7 @@ func (h *hub) change() {
 	h.changed = make(chan struct{})
 }
 
-// now returns the present version, and a channel that is closed when it changes.
+// now returns the version, and a channel that is closed when it changes.
 func (h *hub) now() (uint64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +36,6 @@ func (h *hub) now() (uint64, <-chan struct{}) {
 // beat is the interval of keep-alives on a stream without news.
 const beat = 15 * time.Second
 
-// live streams the present version, now and after each change.
 func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)

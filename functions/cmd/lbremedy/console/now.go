@@ -25,20 +25,17 @@ type nowBody struct {
 	Lately   []*summary
 }
 
-// A tile is a number and its label.
 type tile struct {
 	N          int
 	Text, Link string
 }
 
-// An alarm is a reason why plans aren't applied or failures aren't seen, and what to do about it.
 type alarm struct {
 	Text    say.Text
 	Link    string
 	Command string
 }
 
-// alarms returns the alarms of a cluster with that many failed cases.
 func (c clusterNow) alarms(failed int) []alarm {
 	var list []alarm
 	if c.Exporter != nil && !c.Exporter.Alive {
@@ -68,7 +65,6 @@ func (c clusterNow) alarms(failed int) []alarm {
 	return list
 }
 
-// A clusterNow is the state of a cluster.
 type clusterNow struct {
 	clusterState
 	Says    string // the policy in words
@@ -76,7 +72,6 @@ type clusterNow struct {
 	OfClass int
 }
 
-// A room is the rest of a class's budget.
 type room struct {
 	Class string
 	Left  int

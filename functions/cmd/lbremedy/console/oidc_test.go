@@ -24,8 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// People log in with tokens of an OpenID Connect issuer, and answer under the name that the API server gives them. A token that
-// the API server refuses opens nothing.
+// People log in with tokens of an OpenID Connect issuer, and answer under the API server's name for them.
 func TestOIDC(t *testing.T) {
 	issuer := oidc.Start(t)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -62,7 +61,6 @@ func TestOIDC(t *testing.T) {
 		}
 	}
 
-	// Only a valid token of the issuer for this cluster opens anything.
 	stranger, parts := x.other(), strings.Split(ann, ".")
 	for what, token := range map[string]string{
 		"expired":         issuer.Token("ann", jwt.MapClaims{"exp": time.Now().Add(-time.Minute).Unix()}),
@@ -90,7 +88,7 @@ func TestOIDC(t *testing.T) {
 		stranger.get(path, http.StatusUnauthorized)
 	}
 
-	// A person without rights in the cluster sees nothing and writes nothing, however good the token.
+	// A valid token without rights in the cluster opens nothing.
 	proven()
 	answer := "/answers?" + url.Values{"verdict": {"approve"}, "plan": {fmt.Sprintf("%s/%s/%s/%s/%d/%s",
 		asked.Cluster, asked.Service.UID, asked.Class, asked.Case, asked.NextAttempt(), asked.Digest)}}.Encode()
@@ -105,14 +103,12 @@ func TestOIDC(t *testing.T) {
 		t.Fatalf("there are %+v", all)
 	}
 
-	// A login ends with its token.
 	soon := time.Now().Add(30 * time.Second)
 	m := x.other()
 	if short := issuer.Token("mia", jwt.MapClaims{"exp": soon.Unix()}); !admitted(m, short) {
 		t.Error("mia does not get in")
 	}
 
-	// Ann answers in the console, bob on the command line with his token in a kubeconfig.
 	if page := a.post(answer, http.StatusOK, url.Values{"comment": {"CHG-7"}}); !strings.Contains(page, "oidc:ann approved it at") {
 		t.Errorf("ann's answer: %s", page)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
 
-// A person views the pages, and answers in their own name.
 type person struct {
 	kube *kube.Cluster // the cluster with this person's rights; nil: see why
 	why  string
@@ -22,7 +21,6 @@ type person struct {
 	fell map[approval.Question]lapse // answers that could not be saved
 }
 
-// A lapse is why an answer was not saved.
 type lapse struct {
 	at  time.Time
 	why error
@@ -36,7 +34,6 @@ func newPerson(c *kube.Cluster, user string, err error) *person {
 	return p
 }
 
-// A right is whether a person may answer questions about the Services of a namespace.
 type right struct {
 	May bool
 	Why string // why that is unknown
@@ -49,10 +46,9 @@ const (
 	unsaid = 10 * time.Minute
 )
 
-// errNoKind says why nobody can answer in a cluster.
 var errNoKind = errors.New("this cluster does not have the kind Approval: apply approvals.yaml of the release")
 
-// right returns a person's right in a namespace, asking the API server if its last answer is older than a minute.
+// right asks the API server if its last answer is older than a minute.
 func (s *server) right(ctx context.Context, p *person, namespace string) right {
 	if p.kube == nil {
 		return right{Why: p.why}
@@ -83,7 +79,6 @@ func (s *server) right(ctx context.Context, p *person, namespace string) right {
 // patience is the API server's timeout for a page.
 const patience = 10 * time.Second
 
-// name returns the API server's name for the person; empty if unknown.
 func (p *person) name(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +92,6 @@ func (p *person) name(ctx context.Context) string {
 	return p.user
 }
 
-// miss stores why an answer was not saved, until there is another one.
 func (p *person) miss(about approval.Question, why error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,5 +113,4 @@ func (p *person) missed(about approval.Question) error {
 
 type personKey struct{}
 
-// personOf returns the person behind a request.
 func personOf(r *http.Request) *person { return r.Context().Value(personKey{}).(*person) }

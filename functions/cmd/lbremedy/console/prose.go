@@ -19,8 +19,7 @@ var marks = regex.New(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+-][A-Z0-9]*` +
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// prose returns a text as HTML that shows times in the browser's zone, and links IDs to Alibaba Cloud's console. Without a region
-// it has no links.
+// prose returns HTML that shows times in the browser's zone and, given a region, links IDs to Alibaba Cloud's console.
 func prose(text, of string, l *say.Language) template.HTML {
 	safe := template.HTMLEscapeString(command.Clean(text))
 	return template.HTML(marks().ReplaceAllStringFunc(safe, func(mark string) string {
@@ -36,17 +35,15 @@ func prose(text, of string, l *say.Language) template.HTML {
 	}))
 }
 
-// region and policyName match values that addresses of Alibaba Cloud's console contain. A policy's name has up to 128 letters,
-// digits and hyphens (CreatePolicy of RAM, 2015-05-01).
+// Values in addresses of Alibaba Cloud's console. A policy's name has up to 128 letters, digits and hyphens (CreatePolicy of RAM, 2015-05-01).
 var (
 	region     = regex.New(`^[a-z]{2}(-[a-z0-9]+)+$`)
 	policyName = regex.New(`^[A-Za-z0-9-]{1,128}$`)
 )
 
-// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty if it has none. Alibaba Cloud's
-// documentation links to the lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs,
-// https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a
-// CLB below its list; that the others are below theirs is not documented.
+// inCloud returns the address of a load balancer or a vSwitch in Alibaba Cloud's console; empty if it has none. The documentation links to the
+// lists, such as https://slb.console.alibabacloud.com/slb/ap-southeast-1/slbs, https://slb.console.aliyun.com/nlb/cn-hangzhou/nlbs and
+// https://vpc.console.alibabacloud.com/vpc/cn-hangzhou/switches, and to a CLB below its list; it does not say that the others are below theirs.
 func inCloud(id, of string, l *say.Language) string {
 	pages := map[string][2]string{"lb": {"slb", "slb/%s/slbs/"}, "nlb": {"slb", "nlb/%s/nlbs/"}, "vsw": {"vpc", "vpc/%s/switches/"}}
 	kind, _, _ := strings.Cut(id, "-")
@@ -57,8 +54,7 @@ func inCloud(id, of string, l *say.Language) string {
 	return cloudConsole(page[0], l) + fmt.Sprintf(page[1], of) + id
 }
 
-// cloudConsole returns the root of a product's console. The Chinese and the international site have separate accounts and
-// consoles; the reader's language selects one.
+// cloudConsole selects the Chinese or the international site by the reader's language; they have separate accounts and consoles.
 func cloudConsole(product string, l *say.Language) string {
 	if l == nil {
 		return "https://" + product + ".console.alibabacloud.com/"
@@ -68,8 +64,8 @@ func cloudConsole(product string, l *say.Language) string {
 
 type link struct{ Name, To string }
 
-// policyLinks returns links to the RAM policies that a record's steps change, in the form that Alibaba Cloud's documentation uses
-// for system policies, such as https://ram.console.alibabacloud.com/policies/AliyunCSFullAccess/System/content.
+// policyLinks links the RAM policies that a record's steps change, in the documented form for system policies:
+// https://ram.console.alibabacloud.com/policies/AliyunCSFullAccess/System/content.
 func policyLinks(r *event.Record, l *say.Language) []link {
 	var list []link
 	for _, step := range r.Steps {
@@ -81,16 +77,13 @@ func policyLinks(r *event.Record, l *say.Language) []link {
 	return list
 }
 
-// A stretch is a part of a page: text, a link, bold or code.
 type stretch struct {
 	Text, Bold, Code string
 	link
 }
 
-// marked matches the links, bold words and code of a Markdown page.
 var marked = regex.New("\\[([^\\]]+)\\]\\((https://[^)\\s]+)\\)|\\*\\*([^*]+)\\*\\*|(?s:```[a-z]*\n(.*?)\n```)|`([^`\n]+)`")
 
-// stretches splits a Markdown page, without its title.
 func stretches(page string) []stretch {
 	if title, rest, ok := strings.Cut(page, "\n"); ok && strings.HasPrefix(title, "# ") {
 		page = strings.TrimSpace(rest)

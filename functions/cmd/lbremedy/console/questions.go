@@ -17,12 +17,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// asks reports whether a case waits for a person.
 func (c *summary) asks() bool {
 	return c.Status == event.NeedsApproval || c.Status == event.NeedsAction || c.Status == event.Status(event.Failed)
 }
 
-// An ask is a case's question to a person.
 type ask struct {
 	incident string
 	Next     string // what a person does, as in "lbremedy show"
@@ -30,7 +28,6 @@ type ask struct {
 	attempt  int
 }
 
-// askOf returns the question in a case's newest record.
 func askOf(r *event.Record) *ask {
 	a := &ask{Next: journal.Printed(*r).NextStep, digest: r.Digest, attempt: r.NextAttempt()}
 	if r.Status() == event.NeedsApproval && a.digest != "" && r.Service.Kind == "" {
@@ -39,10 +36,8 @@ func askOf(r *event.Record) *ask {
 	return a
 }
 
-// Digest returns the beginning of the plan's digest.
 func (a *ask) Digest() string { return a.digest[:min(len(a.digest), 12)] }
 
-// An incident is one cause and the cases that ask about it.
 type incident struct {
 	ID      string
 	Class   string
@@ -57,7 +52,6 @@ type incident struct {
 	More    int // not listed
 }
 
-// Answerable returns how many of the listed cases the viewer may answer.
 func (i incident) Answerable() int {
 	n := 0
 	for _, m := range i.Members {
@@ -73,20 +67,16 @@ type member struct {
 	Right right // of the viewer
 }
 
-// Plan returns the question to answer.
 func (m member) Plan() approval.Question {
 	return approval.Question{Cluster: m.Cluster, UID: m.Service.UID, Class: m.Class, Case: m.Case, Attempt: m.attempt, Digest: m.digest}
 }
 
-// Askable reports whether it can be answered in the browser.
 func (m member) Askable() bool {
 	return m.ask != nil && m.Status == event.NeedsApproval && m.digest != "" && m.Service.Kind == ""
 }
 
-// Answerable reports whether the viewer may answer it.
 func (m member) Answerable() bool { return m.Askable() && m.Right.May }
 
-// incidentOf returns the name of a case's incident, as in tickets.
 func (b *index) incidentOf(r *event.Record) string {
 	scope := remedy.OneService
 	if class, ok := b.classes[r.Class]; ok {
@@ -163,7 +153,6 @@ func (b *index) tell(ctx context.Context, list []incident) {
 	_ = g.Wait() // none returns an error
 }
 
-// Services returns how many cases the incident has.
 func (i incident) Services() int { return len(i.Members) + i.More }
 
 // ask sets what a person may answer. It asks the API server about several namespaces at a time.

@@ -14,7 +14,6 @@ import (
 // old is the age at which a viewed reading is repeated.
 const old = 10 * time.Minute
 
-// A reading is the doctor's last result for the cluster and the account.
 type reading struct {
 	p    *cli.Program
 	hub  *hub
@@ -42,7 +41,6 @@ func (g *reading) ask(anew bool) {
 	g.wake <- struct{}{} // there is room: none is under way
 }
 
-// run reads on request, until ctx ends.
 func (g *reading) run(ctx context.Context) {
 	for {
 		select {
@@ -61,7 +59,6 @@ func (g *reading) run(ctx context.Context) {
 	}
 }
 
-// keep stores the result, or why it failed.
 func (g *reading) keep(fresh *doctor.Result, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,20 +69,17 @@ func (g *reading) keep(fresh *doctor.Result, err error) {
 	g.last = fresh
 }
 
-// A view is a reading as shown on pages.
 type view struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
 	Began  time.Time     // of a reading under way; zero: none
 	Why    string        // the last one failed
 }
 
-// At returns when it was read; zero: never.
 func (g view) At() time.Time { return g.Result.At }
 
-// Took returns how long reading took.
 func (g view) Took() time.Duration { return g.Result.Took }
 
-// now returns the last reading, and starts another one if it is old.
+// now also starts another reading if the last one is old.
 func (g *reading) now() view {
 	g.ask(false)
 	g.mu.Lock()

@@ -44,7 +44,6 @@ type server struct {
 	aliases map[string]string // display names of clusters, by ID
 }
 
-// newServer returns a server without an authenticator.
 func newServer(p *cli.Program, at *url.URL, aliases map[string]string) (*server, error) {
 	files, err := fs.Sub(web, "web")
 	if err != nil {
@@ -60,7 +59,6 @@ func newServer(p *cli.Program, at *url.URL, aliases map[string]string) (*server,
 	return s, nil
 }
 
-// in returns the pages in a language.
 func (s *server) in(l *say.Language, files fs.FS) (map[string]*template.Template, error) {
 	parse := func(t *template.Template, name string) (*template.Template, error) {
 		text, err := fs.ReadFile(files, name)
@@ -104,7 +102,6 @@ var afterWide = regex.New(`([，。；：！？](?:</(?:strong|span)>)?) (\S)`)
 // word marks a text that a template translates.
 func word(english string) string { return english }
 
-// words returns the template functions for values in a language.
 func (s *server) words(l *say.Language) template.FuncMap {
 	p := s.p.Reads(http.Header{"Accept-Language": {l.Name()}})
 	region := ""
@@ -156,7 +153,7 @@ func (s *server) words(l *say.Language) template.FuncMap {
 	}
 }
 
-// A sign shows the word for a status with a shape beside it: colour alone must not carry meaning.
+// A sign shows a shape beside the word for a status: colour alone must not carry meaning.
 type sign struct{ Tone, Shape, Word string }
 
 var impacts = map[event.Impact]sign{
@@ -168,7 +165,6 @@ var risks = map[string]sign{
 	"low": {"plain", "▁", word("low risk")}, "medium": {"ask", "▄", word("medium risk")}, "high": {"bad", "█", word("high risk")},
 }
 
-// final is the sign of a step that can't be undone.
 var final = sign{"bad", "⚠", word("cannot be undone")}
 
 var signs = map[string]sign{
@@ -229,7 +225,7 @@ func (s *server) handler() http.Handler {
 	})
 }
 
-// guarded sets headers for all answers, and refuses requests for another host, whose name may have been made to resolve to this machine.
+// guarded sets headers for all answers, and refuses other hosts, whose names may have been made to resolve to this machine.
 func (s *server) guarded(next http.Handler) http.Handler {
 	here := []string{s.url.Host}
 	if loopback(s.url.Hostname()) {
@@ -259,10 +255,8 @@ type page struct {
 	version uint64
 }
 
-// A message is the body of a page with only a text.
 type message struct{ Text string }
 
-// A layout is the frame of each page.
 type layout struct {
 	Title   string
 	Version uint64 // of what there is to see
@@ -276,7 +270,6 @@ type layout struct {
 	Body    any
 }
 
-// An entry is an entry of the navigation.
 type entry struct {
 	Path, Name string
 	Here       bool
@@ -303,10 +296,8 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, make func(*http.
 	s.show(w, r, code, pg)
 }
 
-// said returns an error as an English sentence.
 func said(err error) string { return errorText(nil, err) }
 
-// errorText returns an error as a sentence in a language.
 func errorText(l *say.Language, err error) string {
 	text := strings.TrimRight(strings.TrimSpace(command.Clean(event.Redact(say.Of(err).In(l)))), ".。")
 	if text == "" {

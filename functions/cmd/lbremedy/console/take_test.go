@@ -9,7 +9,6 @@ import (
 	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 )
 
-// The page can say why nothing was read.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	p := cli.New("dev")

@@ -1,4 +1,4 @@
-// Package deadletter holds the commands for dead letters, messages that could not be handled: list, retry and remove. Begin with Command.
+// Package deadletter holds the commands that list, retry and remove dead letters: messages that could not be handled. Begin with Command.
 package deadletter
 
 import (
@@ -35,7 +35,6 @@ Fix what the reason names, then send the letter again with "retry", or drop it.`
 	return command.Parent(cmd, lsCommand(p), retryCommand(p), dropCommand(p))
 }
 
-// A letter is a dead letter in its printed form.
 type letter struct {
 	ID      uint64              `json:"id"` // its number in DEAD
 	At      time.Time           `json:"at"` // when it was put there
@@ -53,7 +52,7 @@ type letter struct {
 	raw stream.Message
 }
 
-// newLetter reads a message of DEAD as far as possible. All of it is untrusted.
+// newLetter reads a message as far as possible. All of it is untrusted.
 func newLetter(m stream.Message) letter {
 	l := letter{ID: m.Sequence, At: m.Time, raw: m}
 	l.Origin, l.Reason, l.Headers = m.Origin()
@@ -87,10 +86,8 @@ func newLetter(m stream.Message) letter {
 	return l
 }
 
-// exporterOrigin begins the origin of the Events that an exporter could not publish.
 const exporterOrigin = "exporter."
 
-// A choice selects dead letters: by number, or all that match the flags.
 type choice struct {
 	classes []string
 	reason  string
@@ -103,7 +100,6 @@ func (c *choice) flags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "class", p.CompleteClasses)
 }
 
-// must checks that something is selected, for a command that changes it.
 func (c *choice) must(cmd *cobra.Command, args []string) error {
 	flags := len(c.classes) > 0 || c.reason != "" || c.all
 	switch {
@@ -115,7 +111,7 @@ func (c *choice) must(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// letters returns the selected dead letters, the oldest first, and the numbers that don't exist.
+// letters returns the oldest first, and the numbers that don't exist.
 func (c *choice) letters(ctx context.Context, p *cli.Program, s *stream.Stream, args []string) (found []letter, gone []uint64, err error) {
 	for _, arg := range args {
 		id, err := strconv.ParseUint(arg, 10, 64)
@@ -187,7 +183,6 @@ func listLetters(p *cli.Program, list []letter) {
 	t.Render()
 }
 
-// about returns the Service of a letter, otherwise its origin.
 func (l letter) about() string {
 	if l.Service == nil {
 		return cmp.Or(l.Origin, "-")

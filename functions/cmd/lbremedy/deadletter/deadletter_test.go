@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// inFailed returns the content of FAILED, as resource versions by subject, and how many messages it ever got.
+// inFailed returns FAILED's resource versions by subject, and how many messages it ever got.
 func inFailed(t *testing.T, s *stream.Stream) (map[string]string, uint64) {
 	t.Helper()
 	got, last := map[string]string{}, uint64(0)
@@ -162,7 +162,6 @@ func TestDead(t *testing.T) {
 	run(0, "", "No dead letter is selected.\n", "drop", "--all")
 }
 
-// A dead letter that dies again after a retry can be retried again.
 func TestDeadTwice(t *testing.T) {
 	c, s := operator.Embed(t)
 	uid := operator.UID(1)
@@ -182,7 +181,7 @@ func TestDeadTwice(t *testing.T) {
 	}
 }
 
-// Retry is killed repeatedly while it works: no letter is lost, and none is sent twice.
+// Killed repeatedly, retry loses no letter and sends none twice.
 func TestDeadKilled(t *testing.T) {
 	c, s := operator.Embed(t)
 	const letters, every = 240, 40

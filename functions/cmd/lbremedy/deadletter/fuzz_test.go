@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// FuzzLetter reads an arbitrary message of DEAD, shows it, and determines where it could be sent.
+// FuzzLetter shows an arbitrary message of DEAD, and determines where it could be sent.
 func FuzzLetter(f *testing.F) {
 	f.Add("lbremedy.failed.c1.tag-missing.22222222-2222-2222-2222-222222222222", "r", "", []byte("{}"))
 	f.Add("exporter.c1", "r", "", []byte(`{"metadata":{"name":"x"},"involvedObject":{"kind":"Service"}}`))

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Results of a retry or removal.
 const (
 	letterSent      = "sent"      // its origin holds it again
 	letterOvertaken = "overtaken" // its origin holds a newer failure; it is dropped
@@ -89,7 +88,6 @@ func drop(ctx context.Context, _ *cli.Program, s *stream.Stream, l letter) (fate
 	return became(l.ID, letterDropped, nil), nil
 }
 
-// settleLetters does the same to all selected letters, and prints the results.
 func settleLetters(
 	p *cli.Program, cmd *cobra.Command, c *choice, args []string, do func(context.Context, *cli.Program, *stream.Stream, letter) (fate, error),
 ) error {
@@ -148,8 +146,7 @@ func printFates(p *cli.Program, fates []fate) error {
 	})
 }
 
-// revive sends a letter again, and removes it once it is stored. It sends the letter under its own ID: an interrupted call sends
-// nothing twice.
+// revive removes a letter once it is stored. It sends the letter under its own ID: an interrupted call sends nothing twice.
 func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fate, error) {
 	subject, header, data, err := revived(p, l)
 	if err != nil {
@@ -197,7 +194,7 @@ func revived(p *cli.Program, l letter) (subject string, header map[string][]stri
 	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
-// versionIn returns the resource version of the Event in a message of FAILED; empty if unreadable, in which case any other replaces it.
+// versionIn returns "" if the version is unreadable; any other then replaces it.
 func versionIn(p *cli.Program, header map[string][]string, data []byte) string {
 	it, err := answer.Kept(p, stream.Message{Header: header, Data: data})
 	if err != nil && !errors.As(err, new(command.Mistake)) {

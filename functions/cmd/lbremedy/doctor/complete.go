@@ -17,19 +17,16 @@ func completeChecks(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 	return checksFor("", nil, func(*doctor.Check) bool { return true }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixes completes the ID of a check with a fix.
 func completeFixes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return checksFor("", nil, fixable), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeList completes the last of several IDs separated by commas.
 func completeList(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndex(typed, ",")+1]
 	all := checksFor(before, strings.Split(before, ","), func(*doctor.Check) bool { return true })
 	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// checksFor returns the matching checks, each after the text typed before it.
 func checksFor(before string, without []string, fits func(*doctor.Check) bool) []cobra.Completion {
 	var all []cobra.Completion
 	for _, c := range checks.Checks() {

@@ -1,5 +1,5 @@
-// Package doctor is the command that looks for what will fail, in a cluster or in manifests, and lets the engine fix the findings.
-// Begin with Command.
+// Package doctor is the command that looks for what will fail, in a cluster or in manifests, and lets the engine fix the findings. Begin
+// with Command.
 package doctor
 
 import (
@@ -27,7 +27,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// An examining is the flags of doctor.
 type examining struct {
 	scope    cli.Scope
 	chosen   cli.Labels
@@ -174,7 +173,6 @@ func yes(is bool) string {
 	return "no"
 }
 
-// chosen returns the checks with these IDs; all without IDs.
 func chosen(ids []string) ([]*doctor.Check, error) {
 	all := checks.Checks()
 	if len(ids) == 0 {
@@ -195,7 +193,6 @@ func chosen(ids []string) ([]*doctor.Check, error) {
 	return list, nil
 }
 
-// wanted returns the selected checks and severity, and the Services named in arguments.
 func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
 	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
 		return nil, 0, nil, command.Wrong("--severity: %w", err)
@@ -222,7 +219,6 @@ func examine(ctx context.Context, p *cli.Program, e *examining, args []string) e
 	return e.examined(p, r, least)
 }
 
-// found returns the checks' findings in the cluster, and the lowest selected severity.
 func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (doctor.Result, doctor.Severity, error) {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
@@ -247,15 +243,14 @@ func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (d
 	return about(r, e.scope.Namespace, services), least, nil
 }
 
-// Find returns the findings of these checks at this severity or above, about these Services: all checks and all Services if none is named.
+// Find returns the findings at this severity or above about these Services: all checks and all Services if none is named.
 func Find(ctx context.Context, p *cli.Program, checks []string, severity, namespace string, services []string) (doctor.Result, error) {
 	e := &examining{checks: checks, severity: severity, scope: cli.Scope{Namespace: namespace}}
 	r, least, err := e.found(ctx, p, services)
 	return r.AtLeast(least), err
 }
 
-// there refuses a namespace and Services that the cluster does not have: unexamined is not healthy. If they can't be read here,
-// the checks report that.
+// there refuses a namespace and Services that the cluster lacks: unexamined is not healthy. If they can't be read, the checks report that.
 func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace string, services []string) error {
 	for _, name := range services {
 		ns, svc, _ := strings.Cut(name, "/")
@@ -282,7 +277,6 @@ func Read(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result,
 	return runOf(ctx, p, env, checks.Checks())
 }
 
-// runOf reads the cluster, showing progress, and runs the checks.
 func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()
 	defer g.Done()
@@ -301,7 +295,7 @@ func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*
 	return doctor.Run(ctx, from, checks)
 }
 
-// failures connects to the stream with the failures; nil: none is named, and "lbremedy up" does not run on the state directory.
+// failures returns nil if no stream is named and "lbremedy up" does not run on the state directory.
 func failures(ctx context.Context, p *cli.Program, env *host.Connection) (*stream.Stream, error) {
 	if env.Stream != nil {
 		return env.Stream, nil
@@ -333,8 +327,7 @@ func about(r doctor.Result, namespace string, services []string) doctor.Result {
 	return r
 }
 
-// labelled returns the names of the Services that match the selector, only of the given names if there are any. It is an error if none
-// matches: a check of nothing must not report health.
+// labelled returns the Services that match the selector, among names if given. No match is an error: a check of nothing must not report health.
 func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
 	if e.chosen.All() {
 		return names, nil
@@ -351,7 +344,6 @@ func (e *examining) labelled(list []corev1.Service, names []string) ([]string, e
 	return found, nil
 }
 
-// examined prints a result and returns the error that sets the exit code.
 func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
 	shown := r.AtLeast(least)
 	e.order.Sort(shown.Findings)
@@ -424,7 +416,7 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 	}
 }
 
-// together merges checks that are unknown for the same reason into one line, with at most that many by name.
+// together merges checks that are unknown for the same reason into one line, with at most named of them by name.
 func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
@@ -461,7 +453,6 @@ func finding(p *cli.Program, f doctor.Finding) {
 	p.Field("Evidence", strings.Join(evidence, "\n"))
 }
 
-// place returns the position of a finding in a manifest, in the format of compilers.
 func place(f doctor.Finding) string {
 	if f.File == "" {
 		return ""

@@ -45,7 +45,6 @@ items:
   spec: {type: LoadBalancer}
 `
 
-// A mistake in a manifest is reported with its line.
 func TestDoctorMistakes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -87,7 +86,6 @@ func TestDoctorMistakes(t *testing.T) {
 	}
 }
 
-// Manifests are checked without a cluster.
 func TestDoctorFile(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{In: manifest, Env: operator.Home(t)}
@@ -133,7 +131,6 @@ func TestDoctorFile(t *testing.T) {
 	if good.Code != 0 {
 		t.Errorf("a good one: code %d, wrote %s, said %s", good.Code, good.Out, good.Err)
 	}
-	// A node port in the default range of ports that nodes use themselves.
 	port := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}.
 		Run(t.Context(), "doctor", "-f", "-", "-o", "wide")
 	if port.Code != cli.CodeWarning || !strings.Contains(port.Out, "32768-60999") || !strings.Contains(port.Out, "its nodes may use another one") {
@@ -141,8 +138,7 @@ func TestDoctorFile(t *testing.T) {
 	}
 }
 
-// Checking a manifest finds conflicts before it is applied: with the limits and addresses of the cluster, and with existing
-// Services and listeners. Each finding names its line, and advises to edit the file.
+// Checking a manifest finds conflicts with the cluster's limits, addresses, Services and listeners, with lines and advice to edit the file.
 func TestDoctorFileInCluster(t *testing.T) {
 	t.Parallel()
 	there, other := operator.ServiceOn("there", "lb-there", ""), operator.ServiceOn("other", "lb-1", "lb-1")
@@ -217,7 +213,6 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 		}
 	}
 
-	// Without the right to read the cluster's Services the manifests are still examined.
 	denied, _ := operator.API{Denied: true}.Against(t, world)
 	r, got = examine(denied, "--checks", "annotations,reuse,room")
 	if got.Code != cli.CodeCritical || !slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Check == "room" && f.Line == 9 }) ||
@@ -228,8 +223,7 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 	}
 }
 
-// All Services of a file are examined, however its documents are separated, and no objects of other kinds; a folder is read as
-// kubectl does.
+// All Services of a file are examined, however its documents are separated, and no other objects; a folder is read as kubectl does.
 func TestDoctorFiles(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{Env: operator.Home(t)}
@@ -302,7 +296,6 @@ func TestDoctorChecks(t *testing.T) {
 	}
 }
 
-// End to end: a run of the doctor on a real API server and the simulated cloud, with failing reads, and a recorded fix.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 )
 
-// fix lets the engine answer the findings of one check like failures.
 func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	if len(e.checks) > 0 {
 		return command.Wrong("doctor --fix names the check already: leave out --checks")
@@ -71,11 +70,9 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 // Permissions is the check with findings about the cluster: the class ram-permission fixes them.
 const Permissions = "permissions"
 
-// fixable reports whether --fix can end a check's findings.
 func fixable(check *doctor.Check) bool { return check.Fix != nil || check.ID == Permissions }
 
-// addRights returns the item for adding the RAM actions in the findings: those that the running release of the controller calls,
-// and those of the planned or the newest known release.
+// addRights adds the RAM actions that the running release of the controller calls, and those of the planned or the newest known release.
 func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	worst, any := r.Worst()
 	if !any || worst < doctor.Warning {
@@ -99,7 +96,6 @@ func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	}}}
 }
 
-// toFix returns one item for each Service with findings that the check can end.
 func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
 	if check.Fix == nil {
 		return nil, nil

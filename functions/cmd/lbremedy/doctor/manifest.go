@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// examineFiles checks Services before they are applied.
 func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	checks, least, services, err := e.wanted(args)
 	if err != nil {
@@ -87,7 +86,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	return e.examined(p, about(r, e.scope.Namespace, services), least)
 }
 
-// ofManifests returns the result without findings about other Services of the cluster, and with positions for those about manifests.
+// ofManifests drops findings about other Services of the cluster, and adds positions to those about manifests.
 func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 	find := map[doctor.About]*manifest{}
 	for i := range list {
@@ -106,7 +105,6 @@ func ofManifests(r doctor.Result, list []manifest) doctor.Result {
 	return r
 }
 
-// A manifest is a Service in a file.
 type manifest struct {
 	corev1.Service
 	kind string // of another object, reduced to its name and annotations for Services; empty for a Service
@@ -121,8 +119,7 @@ var fields = map[string][]string{
 	"ipv6": {"spec", "loadBalancerSourceRanges"}, "loadBalancerIP": {"spec", "loadBalancerIP"}, "spec.type": {"spec", "type"}, "ports": {"spec", "ports"},
 }
 
-// line returns the line of a finding: that of the annotation in its key, of the one that names the reused load balancer, or of
-// another field; otherwise that of the name.
+// line returns the line of the finding's annotation, of the one that names the reused load balancer, or of a field; otherwise the name's.
 func (m *manifest) line(f doctor.Finding) int {
 	key := strings.TrimPrefix(strings.TrimPrefix(f.Key, "both/"), "unfilled/")
 	of, _, _ := strings.Cut(key, "/")
@@ -153,7 +150,6 @@ func named(list []corev1.Service, namespace string, services []string) error {
 	return nil
 }
 
-// concerned returns how many Services are in the namespace and among the named ones, if given.
 func concerned(list []corev1.Service, namespace string, services []string) int {
 	n := 0
 	for i := range list {
@@ -168,7 +164,6 @@ func concerns(svc *corev1.Service, namespace string, services []string) bool {
 	return (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name))
 }
 
-// allManifests returns the Services in files, and findings about other objects with annotations for Services.
 func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []doctor.Finding, err error) {
 	for _, file := range files {
 		name, data, err := p.ReadText(file)
@@ -197,7 +192,6 @@ func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []
 	return list, misplaced, nil
 }
 
-// misplaced returns the finding about another object with annotations for Services.
 func (m *manifest) misplaced() doctor.Finding {
 	keys := slices.Sorted(maps.Keys(m.Annotations))
 	return doctor.Finding{
@@ -208,22 +202,20 @@ func (m *manifest) misplaced() doctor.Finding {
 	}
 }
 
-// A document is a document of a file, and the number of lines before it.
 type document struct {
 	text  []byte
 	above int
 }
 
-// begins returns the first line that is not empty.
 func (d document) begins() int {
 	blank := len(d.text) - len(bytes.TrimLeft(d.text, " \t\r\n"))
 	return d.above + bytes.Count(d.text[:blank], []byte("\n")) + 1
 }
 
-// boundary matches the beginning or end of a document. A comment or the document's first line may follow on the same line.
+// boundary matches the beginning or end of a document. A comment or its first line may follow on the same line.
 var boundary = regex.New(`(?m)^(?:---|\.\.\.)(?:[ \t\r]|$)`)
 
-// split splits a file into its documents: the YAML library reads only the first.
+// split splits a file into documents: the YAML library reads only the first.
 func split(data []byte) []document {
 	var docs []document
 	at, above := 0, 0
@@ -235,7 +227,6 @@ func split(data []byte) []document {
 	return docs
 }
 
-// yamlLine matches the position in an error of the YAML library.
 var yamlLine = regex.New(`^.*?yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
 
 func (d document) services() ([]manifest, error) {
@@ -250,7 +241,6 @@ func (d document) services() ([]manifest, error) {
 	return d.object(data, "", func(path ...string) int { return d.above + tree.Line(path...) })
 }
 
-// wrong returns the error of a document with its line in the file.
 func (d document) wrong(err error) error {
 	text := err.Error()
 	m := yamlLine().FindStringSubmatch(text)

@@ -18,7 +18,6 @@ import (
 
 var update = flag.Bool("update", false, "write what is said of the manifests anew")
 
-// Manifests of people: the findings in each, with lines.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/manifests.txtar"

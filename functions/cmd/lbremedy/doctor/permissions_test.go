@@ -20,7 +20,6 @@ const (
 	rights    = `{"Version":"1","Statement":[{"Effect":"Allow","Action":["slb:*","nlb:*"],"Resource":"*"}]}`
 )
 
-// masters returns an account with a dedicated cluster, whose masters have a RAM role with a policy.
 func masters() *sim.World {
 	return &sim.World{
 		Cluster: sim.Cluster{ID: "c-cli", Type: "Kubernetes", MasterRole: "masters", Addons: map[string]string{"cloud-controller-manager": "v2.11.0"}},
@@ -31,7 +30,6 @@ func masters() *sim.World {
 	}
 }
 
-// versions returns the IDs of the policy's versions, and the default one.
 func versions(sc *operator.Testbed) (ids []string, in string) {
 	for _, v := range sc.Cloud.Snapshot().Policies[0].Versions {
 		if ids = append(ids, v.ID); v.Default {
@@ -41,7 +39,7 @@ func versions(sc *operator.Testbed) (ids []string, in string) {
 	return ids, in
 }
 
-// RAM actions that the controller lacks now or after an upgrade are shown, added with a person's approval, and removed again.
+// RAM actions that the controller lacks now or after an upgrade are added with a person's approval, and removed again.
 func TestFixPermissions(t *testing.T) {
 	t.Parallel()
 	testbed := func(t *testing.T, edit func(*sim.World)) *operator.Testbed {

@@ -35,7 +35,6 @@ over HTTP; shared/hand/README.md describes them.`,
 	return command.Parent(cmd, testCommand(p))
 }
 
-// A test is one call of "hand test".
 type test struct {
 	*cli.Program
 	class, key, cases string
@@ -144,7 +143,6 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
 }
 
-// poster returns a function that posts calls to the address and returns the answers.
 func poster(address string) func(context.Context, []byte) ([]byte, error) {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: stay}

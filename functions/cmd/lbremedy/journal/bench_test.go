@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// BenchmarkLs lists an audit of 10,000 Services with five records each: by the last record of each Service and class, and completely.
 func BenchmarkLs(b *testing.B) {
 	const services, records = 10_000, 5
 	server, err := embedded.Start(embedded.Options{Dir: b.TempDir(), Port: -1})

@@ -10,10 +10,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// mostWords is the most words of a report before its first command, which a person called at night looks for.
+// mostWords limits the words before a report's first command, which a person called at night looks for.
 const mostWords = 60
 
-// printFields prints the parts of a report under its headline. Without -o wide at most mostWords words come before the first command.
+// printFields prints at most mostWords words before the first command, unless -o wide.
 func printFields(p *cli.Program, list []Field) {
 	if !p.Wide() {
 		list = commandFirst(p.Language(), slices.DeleteFunc(list, func(f Field) bool { return f.Wide }))
@@ -23,8 +23,7 @@ func printFields(p *cli.Program, list []Field) {
 	}
 }
 
-// commandFirst orders the parts to bring a command early: a finding that is too long continues under Details, and if the command
-// in To do comes too late, Next moves before it.
+// commandFirst brings a command early: a finding that is too long continues under Details, and Next moves before To do if its command comes too late.
 func commandFirst(l *say.Language, list []Field) []Field {
 	at := func(name string) int {
 		return slices.IndexFunc(list, func(f Field) bool { return f.Name == l.Format(name) })
@@ -53,7 +52,6 @@ func names(text string) bool {
 	return slices.ContainsFunc(say.Segments(text), func(p say.Segment) bool { return p.Command })
 }
 
-// wordsToCommand counts the words before the first command, including the headline's, and reports whether there is a command.
 func wordsToCommand(list []Field) (n int, found bool) {
 	n = 3 // a node has two words
 	for _, f := range list {
@@ -83,8 +81,7 @@ func words(text string) int {
 
 var sentenceEnd = regex.New(`[.!?]\s|。`)
 
-// lead splits a text. The beginning is whole sentences of at most room words; if even the first one is too long, it is cut, and
-// the rest is the whole text.
+// lead begins with whole sentences of at most room words; if even the first is too long, it is cut, and rest is the whole text.
 func lead(text string, room int) (begin, rest string) {
 	if room = max(room, 12); words(text) <= room {
 		return text, ""

@@ -17,10 +17,9 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// begins matches the beginning of a command with arguments.
 var begins = regexp.MustCompile(`\b(kubectl (-n|annotate|get|patch) |aliyun [a-z]+ [A-Z])`)
 
-// beforeCommand counts the words of a screen before its first command, which has a line of its own; -1: no command.
+// beforeCommand counts the words before the first command, which has a line of its own; -1: no command.
 func beforeCommand(t *testing.T, screen string) int {
 	t.Helper()
 	n := -1
@@ -49,10 +48,8 @@ func beforeCommand(t *testing.T, screen string) int {
 	return n
 }
 
-// aboutOther matches scenarios of failures that aren't about a Service.
 var aboutOther = regexp.MustCompile(`(?m)^about: (node|cluster)`)
 
-// firstCommand reports whether a text has a command, and how many words precede the first one.
 func firstCommand(text string) (has bool, before int) {
 	for _, piece := range say.Segments(text) {
 		if piece.Command {
@@ -63,7 +60,7 @@ func firstCommand(text string) (has bool, before int) {
 	return false, before
 }
 
-// For every finding and question of a class, a command comes within 60 words, and no part of the finding is lost.
+// A command comes within 60 words for every finding and question of a class, and no part of the finding is lost.
 func TestCommandFirst(t *testing.T) {
 	t.Parallel()
 	var files []string

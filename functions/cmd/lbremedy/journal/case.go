@@ -52,7 +52,6 @@ type Repeats struct {
 // Printed returns a record in its JSON form.
 func Printed(r event.Record) Case { return printed(r.In(nil), nil) }
 
-// english returns cases in their JSON form.
 func english(list []Case) []Case {
 	list = slices.Clone(list)
 	for i := range list {
@@ -80,7 +79,6 @@ func printed(r event.Record, seen *Repeats) Case {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// in returns it in words; empty for nil.
 func (r *Repeats) in(p *cli.Program) string {
 	if r == nil {
 		return ""
@@ -88,7 +86,7 @@ func (r *Repeats) in(p *cli.Program) string {
 	return p.Phrase("%d times since %s, last at %s, %s ago", r.Times, cli.Clock(r.First), cli.Clock(r.Last), p.Ago(r.Last))
 }
 
-// countSeen returns the records in printed form, with the number of runs that ended the same way. uid is a Service's, or "*" for all.
+// countSeen returns the records with the number of runs that ended the same way. uid may be "*".
 func countSeen(ctx context.Context, p *cli.Program, s *stream.Stream, uid string, records []event.Record) ([]Case, error) {
 	docs := map[string]event.Document{}
 	entries, err := s.Entries(ctx, event.StateKey(cmp.Or(p.Cluster, "*"), uid))

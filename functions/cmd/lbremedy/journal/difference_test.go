@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Each step that changes something shows the values before and after it.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	listener := cloud.Listener{Port: 80, Protocol: "tcp", VServerGroup: "rsp-1"}

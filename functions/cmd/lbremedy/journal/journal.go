@@ -1,5 +1,4 @@
-// Package journal holds the commands that only read the audit: "ls" and "show". Other commands use it to find and report cases.
-// Begin with List and Report.
+// Package journal holds the commands that read the audit, "ls" and "show"; others use it to find and report cases. Begin with List and Report.
 package journal
 
 import (
@@ -27,7 +26,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 type Filter struct {
 	classes, results []string
 	scope            cli.Scope
-	id               string // of a case, or its beginning
+	id               string
 	since            cli.Moment
 	open             bool
 }
@@ -56,7 +55,6 @@ func allResults() []string {
 	return all
 }
 
-// outcomeFlags adds the flags that select cases, including by result.
 func (f *Filter) outcomeFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.id, "case", "", "only the case with this `ID`, or the cases whose ID starts with it")
 	cmd.Flags().StringSliceVar(&f.results, "result", nil, "only cases with these `results`: "+strings.Join(allResults(), ", "))
@@ -106,7 +104,6 @@ func (f *Filter) record(r event.Record) bool {
 		(len(f.results) == 0 || slices.Contains(f.results, string(r.Status()))) && (!f.open || IsOpen(r))
 }
 
-// caseFilter returns the subjects of the audit for the global flags and these classes.
 func caseFilter(p *cli.Program, classes []string) string {
 	cluster, class := cmp.Or(p.Cluster, "*"), "*"
 	if len(classes) == 1 {
@@ -121,7 +118,6 @@ type History []event.Record
 // Last returns the newest record.
 func (h History) Last() event.Record { return h[len(h)-1] }
 
-// A reader reads records of the audit and shows its progress.
 type reader struct {
 	*cli.Program
 	*cli.Progress
@@ -131,7 +127,6 @@ type reader struct {
 
 func newReader(p *cli.Program) *reader { return &reader{Program: p, Progress: p.Progress()} }
 
-// each returns a function that passes on the record in a message, and counts unreadable ones.
 func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	return func(m stream.Message) error {
 		rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
@@ -146,7 +141,6 @@ func (r *reader) each(f func(event.Record) error) func(stream.Message) error {
 	}
 }
 
-// end prints what could not be read.
 func (r *reader) end() {
 	r.Done()
 	if r.broken > 0 {
@@ -158,8 +152,7 @@ func newestFirst(a, b History) int {
 	return cmp.Or(b.Last().At.Compare(a.Last().At), cmp.Compare(a.Last().Case, b.Last().Case), cmp.Compare(a.Last().Class, b.Last().Class))
 }
 
-// latestCases returns the newest selected case of each Service and class, with only its last record, the most recently changed
-// first. It doesn't read the rest of the audit.
+// latestCases returns the newest selected case of each Service and class, the most recently changed first, with only its last record.
 func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	var list []History
 	r := newReader(p)
@@ -177,13 +170,11 @@ func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filte
 	return list, nil
 }
 
-// allCases returns all selected cases with a record stored since the filter's time, with their records since then, the most
-// recently changed first. It reads the whole audit.
+// allCases reads the whole audit: all selected cases with a record since the filter's time, and these records, the most recently changed first.
 func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	return gatherCases(ctx, p, s, []string{caseFilter(p, f.classes)}, f)
 }
 
-// gatherCases returns the selected cases in the subjects.
 func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects []string, f *Filter) ([]History, error) {
 	found := map[caseKey]History{}
 	r := newReader(p)
@@ -208,8 +199,7 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 	return list, nil
 }
 
-// service reports whether the name of a case is that of its Service. Other names with a slash are an ID, which has a capital
-// letter, with its class: two classes may have a case with the same ID.
+// service reports whether a case's name is its Service's. Other names with a slash are an ID, which has a capital letter, with its class.
 func service(name string) bool {
 	namespace, _, ok := strings.Cut(name, "/")
 	return ok && !strings.Contains(namespace, "T")
@@ -271,7 +261,6 @@ func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster, uid, cla
 	return nil, err
 }
 
-// newest returns the first case of each Service and class.
 func newest(list []History) []History {
 	seen := map[caseKey]bool{}
 	return slices.DeleteFunc(list, func(h History) bool {

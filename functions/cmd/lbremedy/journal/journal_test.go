@@ -43,7 +43,6 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A list without results says where it looked, and which names are unknown.
 	for args, want := range map[string]string{
 		"--cluster c2 --open": "No case with --open in cluster c2.\n" +
 			"NATS has never seen a cluster \"c2\": did you mean c1? It knows c1.\n",
@@ -141,7 +140,6 @@ func TestJournal(t *testing.T) {
 	if got := c.Run(t.Context(), "undo", web); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo without --apply, and without a cluster to look at: %+v", got)
 	}
-	// Among the cases of one Service and class, the name selects the one that "ls" lists.
 	if got := c.Run(t.Context(), "undo", "22222222"); got.Code != command.CodeWrong || !strings.Contains(got.Err, "no region is named") {
 		t.Errorf("undo of what ls lists: %+v", got)
 	}
@@ -154,8 +152,7 @@ func TestJournal(t *testing.T) {
 
 var update = flag.Bool("update", false, "write what the commands print")
 
-// The report of a fixed case says what happened, why, what was done by which rule with values before and after, how to undo it,
-// how long it took and who did it.
+// The report of a fixed case says what happened, why, what was done by which rule from what to what, how to undo it, how long it took and who did it.
 func TestReport(t *testing.T) {
 	c, s := operator.Embed(t)
 	key := "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-"
@@ -194,7 +191,6 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A seenRecord is a case as "ls" and "show" print it.
 type seenRecord struct {
 	event.Record
 	Seen *struct {
@@ -203,7 +199,6 @@ type seenRecord struct {
 	}
 }
 
-// For a case that comes back without a change, the number of times and the last one are shown.
 func TestShowSeen(t *testing.T) {
 	c, s := operator.Embed(t)
 	asked := operator.Journalled()[3]
@@ -250,7 +245,6 @@ func TestShowSeen(t *testing.T) {
 	}
 }
 
-// The snapshot before a write is shown with listeners, groups and backends.
 func TestShowSnapshot(t *testing.T) {
 	c, s := operator.Embed(t)
 	fixed := operator.Journalled()[2]
@@ -292,7 +286,6 @@ func TestShowSnapshot(t *testing.T) {
 	if got := c.Run(t.Context(), "show", "shop/web", "--snapshot", "-o", "json"); !strings.Contains(got.Out, `"attempt": 1`) {
 		t.Errorf("as JSON: %+v", got)
 	}
-	// It is not a record, and appears nowhere else.
 	if got := c.Run(t.Context(), "ls", "--all"); got.Code != 0 || got.Err != "" || strings.Count(got.Out, "\n") != 2 {
 		t.Errorf("ls: %+v", got)
 	}
@@ -308,7 +301,7 @@ func TestWatch(t *testing.T) {
 		code <- root.Run(ctx, p, []string{"ls", "--watch", "-o", "json", "--result", "fixed,needs-action"})
 		in.Close()
 	}()
-	// The moment at which it follows is unknown: records are written until one appears.
+	// When ls follows is unknown: records are written until one appears.
 	lines := bufio.NewScanner(out)
 	wrote := make(chan struct{})
 	go func() {
@@ -349,7 +342,6 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Live lines of ls --watch and up.
 func TestLive(t *testing.T) {
 	var out strings.Builder
 	p := operator.Call{}.Program(&out, io.Discard)

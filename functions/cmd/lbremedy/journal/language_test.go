@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A case is shown in the reader's language, by flag or locale; data stays English, and so do texts without messages.
+// Cases appear in the reader's language, by flag or locale; data and texts without messages stay English.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

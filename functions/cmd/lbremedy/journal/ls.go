@@ -133,7 +133,6 @@ func list(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter, all 
 	return seen, nil
 }
 
-// follow prints the selected records as they arrive.
 func follow(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) error {
 	if said, err := cli.Unseen(ctx, s, p.Cluster); err != nil {
 		return err
@@ -217,7 +216,7 @@ func printCases(p *cli.Program, cases []Case) {
 	t.Render()
 }
 
-// shortIDs returns the displayed form of case IDs: the shortest unique beginning, or the whole ID in a wide table.
+// shortIDs returns the shortest unique beginning of case IDs, or the whole ID in a wide table.
 func shortIDs[T any](p *cli.Program, list []T, id func(T) string) map[string]string {
 	const least = 8 // digits of the UID
 	all := map[string]bool{}

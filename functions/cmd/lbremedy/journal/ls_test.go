@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A terminal gets colours, unless NO_COLOR is set, and lines that fit.
 func TestTerminal(t *testing.T) {
 	c, s := operator.Embed(t)
 	r := operator.Journalled()[2]
@@ -40,7 +39,6 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Cases that need a person come first, then the latest change; --sort-by chooses another order.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -70,7 +68,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Unreadable records are counted and omitted, and so is one that a class wrote under its own subject as if it were another's.
+// Unreadable records are counted and omitted, and so are those that a class wrote as if they were another's.
 func TestUnreadable(t *testing.T) {
 	c, s := operator.Embed(t)
 	records := operator.Lately()

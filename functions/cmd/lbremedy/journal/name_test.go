@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Every command that takes a name either finds one case, or refuses the name with its candidates.
+// Commands that take a name find one case, or refuse the name with its candidates.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -53,7 +53,6 @@ func TestNames(t *testing.T) {
 	for _, name := range []string{"we b", "WEB", "web.", "-"} {
 		refused(name, "the journal holds no case")
 	}
-	// Two classes may have cases that began in the same second.
 	if got := c.Run(t.Context(), "show", fixed.Case); got.Code != command.CodeWrong || got.Out != "" ||
 		!strings.Contains(got.Err, "2 cases have the ID "+fixed.Case+": name one with its class:") || !strings.Contains(got.Err, fixed.Case+"/busy") {
 		t.Errorf("show of two classes: %+v", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// next returns what a person does next about a case that is not over, with the command; empty if nothing.
+// next returns what a person does next, with the command; empty if nothing, or if the case is over.
 func next(l *say.Language, r event.Record, seen *Repeats) string {
 	name := r.Service.String()
 	check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix)
@@ -56,7 +56,6 @@ func next(l *say.Language, r event.Record, seen *Repeats) string {
 	return ""
 }
 
-// waits says what an automatically resumed case waits for.
 func waits(l *say.Language, r event.Record, seen *Repeats) string {
 	switch r.Held {
 	case event.HeldByPause:

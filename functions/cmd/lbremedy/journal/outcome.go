@@ -8,7 +8,7 @@ import (
 // IsOpen reports whether the case of the record is not over.
 func IsOpen(r event.Record) bool { return r.Status().Open() }
 
-// urgency orders cases in a list: first those that need a person, then those that lead nowhere without one, then other open ones.
+// urgency puts first the cases that need a person, then those that lead nowhere without one, then other open ones.
 func urgency(s event.Status) int {
 	switch {
 	case s == event.NeedsApproval, s == event.NeedsAction, s == event.Status(event.Failed):

@@ -20,8 +20,8 @@ import (
 // ByPerson begins the message of a case that a person began, without a failure.
 const ByPerson = "A person asks for "
 
-// Report prints a record in the order that a person needs: the impact on users, the cause, what to do, what was done by which
-// rule, how it ended, and how to undo it. With -o wide, timings and the trace come last.
+// Report prints a record in the order that a person needs: impact, cause, what to do, what was done by which rule, how it ended, and how
+// to undo it. With -o wide, timings and the trace come last.
 func Report(p *cli.Program, r event.Record) {
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, command.Clean(r.Service.String())), Outcome(p, r))
 	printFields(p, fields(p, r, nil))
@@ -33,7 +33,6 @@ type Field struct {
 	Wide       bool // only printed with -o wide
 }
 
-// fields returns the parts of a report; unused ones are empty.
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	english := r
 	r = r.In(p.Language())
@@ -96,7 +95,6 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	return all
 }
 
-// ended says how and when a run ended.
 func ended(p *cli.Program, r event.Record) string {
 	attempts := ""
 	switch n := len(r.Attempts); n {
@@ -109,7 +107,6 @@ func ended(p *cli.Program, r event.Record) string {
 	return p.Phrase("%s at %s by %s%s", p.Tell(r.Status().Word()), cli.Clock(r.At), byWhom(p, r), attempts)
 }
 
-// byWhom says who ran, and which person called or approved.
 func byWhom(p *cli.Program, r event.Record) string {
 	text := cmp.Or(r.Who, p.Phrase("unknown"))
 	if r.Person != nil && r.Person.String() != "" {
@@ -146,7 +143,6 @@ func wayBack(p *cli.Program, r event.Record) string {
 
 var risks = map[string]say.Text{"low": say.F("low risk"), "medium": say.F("medium risk"), "high": say.F("high risk")}
 
-// plan describes what was or would be done, the previous values, and the way back.
 func plan(p *cli.Program, r event.Record, dry bool) string {
 	if len(r.Steps) == 0 {
 		return ""
@@ -227,7 +223,7 @@ func changes(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// Brief shortens the controller's annotations in a step to the names that its documentation uses. The audit has the full names.
+// Brief shortens the controller's annotations to the names in its documentation. The audit has the full names.
 func Brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
 // A Difference is a value before and after a step.
@@ -237,7 +233,6 @@ type Difference struct {
 	After  string // empty: unknown
 }
 
-// of returns a value with its key, if it has one.
 func (d Difference) of(value string) string {
 	if d.Key == "" {
 		return value
@@ -245,7 +240,7 @@ func (d Difference) of(value string) string {
 	return d.Key + " " + value
 }
 
-// differences returns what a step changes; nothing for a step that this release can't read.
+// differences returns nothing for a step that this release can't read.
 func differences(of event.StepRecord) []Difference {
 	one := func(key, before, after string) []Difference {
 		return []Difference{{key, cmp.Or(before, "nothing"), cmp.Or(after, "nothing")}}
@@ -295,7 +290,7 @@ func differences(of event.StepRecord) []Difference {
 	return nil
 }
 
-// annotations returns the differences of annotations set and removed; a key missing in was did not exist.
+// annotations returns the differences of annotations set and removed. was lacks a key that did not exist.
 func annotations(was, set map[string]string, removed []string) []Difference {
 	var list []Difference
 	add := func(key, after string) {
@@ -314,7 +309,6 @@ func annotations(was, set map[string]string, removed []string) []Difference {
 	return list
 }
 
-// course returns the times of the case, counted from the first failure.
 func course(p *cli.Program, r event.Record) string {
 	var parts []string
 	first := r.FirstFailure()
@@ -329,7 +323,6 @@ func course(p *cli.Program, r event.Record) string {
 	return strings.Join(parts, ", ")
 }
 
-// traceOf names the trace of the run, and that of the event that opened the case.
 func traceOf(p *cli.Program, r event.Record) string {
 	text := event.TraceID(r.Trace)
 	if opened := event.TraceID(r.Opened); opened != "" {

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// standing returns an open case of each kind.
 func standing() []event.Record {
 	record := func(i int, class, name string, change func(*event.Record)) event.Record {
 		r := operator.Journalled()[2]
@@ -40,7 +39,7 @@ func standing() []event.Record {
 		record(1, "vswitch-ip-exhausted", "planned", result(event.Planned)),
 		record(2, "vswitch-ip-exhausted", "a-name-that-is-longer-than-others-and-more", func(r *event.Record) {
 			result(event.Asked)(r)
-			// It has failed repeatedly, and each time a run has answered the newest failure.
+			// It failed repeatedly, and each run answered the newest failure.
 			r.EventTime, r.At = r.EventTime.Add(2*time.Hour), r.At.Add(2*time.Hour)
 		}),
 		record(3, "ram-permission", "act", func(r *event.Record) {
@@ -114,7 +113,7 @@ func TestScreens(t *testing.T) {
 			t.Errorf("%s is not short in\n%s or not whole in\n%s", r.Case, list, wide)
 		}
 	}
-	// Every command accepts the listed IDs, even if cases differ only in their time or class.
+	// Every command accepts the listed IDs, even of cases that differ only in time or class.
 	other := standing()[2]
 	other.Service, other.Case, other.Class = operator.Journalled()[2].Service, "22222222-20260102T150406", "busy"
 	if err := operator.Seed(t.Context(), s, other); err != nil {
@@ -137,7 +136,6 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Each open case says what a person does next, for people and for programs.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -165,7 +163,6 @@ func TestNext(t *testing.T) {
 	screen(t, c, "show-approval.txt", 80, "show", standing()[1].Case)
 }
 
-// Findings, and cases begun by hand, have next commands of their own.
 func TestNextOfFindings(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -196,7 +193,7 @@ func TestNextOfFindings(t *testing.T) {
 	}
 }
 
-// Programs get what the schema says: the words of people, RFC 3339, milliseconds, and no zero times.
+// Programs get what the schema says: people's words, RFC 3339, milliseconds, and no zero times.
 func TestPrinted(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -286,7 +283,6 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// Shell completion of the audit's commands is answered from the audit.
 func TestCompleteFromJournal(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -305,7 +301,6 @@ func TestCompleteFromJournal(t *testing.T) {
 	}
 }
 
-// The list of incidents says if nobody is notified of them.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

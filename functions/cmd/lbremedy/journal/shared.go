@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// Sharing returns the newest records of the other cases that are fixed by the writes of these attempts: an undo takes the fix from
-// all of them.
+// Sharing returns the newest records of the other cases that are fixed by these attempts' writes: an undo takes the fix from all.
 func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []event.Record) ([]event.Record, error) {
 	latest, err := latestCases(ctx, p, s, &Filter{})
 	if err != nil {
@@ -25,7 +24,6 @@ func Sharing(ctx context.Context, p *cli.Program, s *stream.Stream, attempts []e
 	return list, nil
 }
 
-// reliesOn reports whether a case is fixed by the writes of another one's attempts.
 func reliesOn(r event.Record, attempts []event.Record) bool {
 	fixed := r.Phase == event.Settled && r.Result.Worked()
 	return fixed && slices.ContainsFunc(attempts, func(a event.Record) bool {
@@ -33,7 +31,6 @@ func reliesOn(r event.Record, attempts []event.Record) bool {
 	})
 }
 
-// shareStep reports whether two records have a step of the same kind and target.
 func shareStep(a, b event.Record) bool {
 	for _, s := range a.Made() {
 		for _, t := range b.Made() {
@@ -45,14 +42,13 @@ func shareStep(a, b event.Record) bool {
 	return false
 }
 
-// waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service had ended their common cause.
+// waitedFor reports whether a case needed only a resync, because an attempt's write beside its Service ended their common cause.
 func waitedFor(r, attempt event.Record) bool {
 	beside := slices.ContainsFunc(attempt.Made(), func(s event.StepRecord) bool { return s.Target != "" })
 	other := slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.ResyncOnly })
 	return beside && !other && len(r.Made()) > 0 && r.Class == attempt.Class && r.Cause != "" && r.Cause == attempt.Cause && r.At.After(attempt.Written)
 }
 
-// overlap reports whether two steps on one Service write the same field.
 func overlap(a, b event.StepRecord) bool {
 	changes := differences(a)
 	return len(changes) == 0 || slices.ContainsFunc(changes, func(x Difference) bool {

@@ -121,7 +121,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
 
-// reads describes the reads behind the newest finding, with the beginnings of the answers.
+// reads describes the newest finding's reads, with the beginnings of the answers.
 func reads(h History) string {
 	text := ""
 	for _, rec := range h {
@@ -143,7 +143,6 @@ type Moment struct {
 	Ends event.Status // status at the end of a run; empty: not an end
 }
 
-// timeline returns the events of a case in order.
 func timeline(p *cli.Program, h History) []Moment {
 	var list []Moment
 	for _, r := range h {
@@ -177,7 +176,6 @@ func lines(p *cli.Program, h History) []string {
 	return list
 }
 
-// stepLine says how many steps of a record's plan are applied.
 func stepLine(p *cli.Program, r event.Record) string {
 	if r.Next == 0 || r.Next > len(r.Steps) {
 		return p.Phrase("%d of %s applied", r.Next, say.Count(len(r.Steps), "step"))
@@ -212,7 +210,6 @@ func undonePlan(p *cli.Program, h History) {
 	}
 }
 
-// others lists cases in one line each, with their Services if these differ.
 func others(p *cli.Program, rest []History, indent string) string {
 	const most = 5
 	var text string

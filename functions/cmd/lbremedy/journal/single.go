@@ -24,7 +24,7 @@ type Want struct {
 }
 
 // Single returns the one case that a name selects: an ID or its beginning, which selects the newest case of a Service and class; a
-// Service with one wanted case; or the ID of two cases if one of them is wanted. If several remain, they are listed, as ID/CLASS.
+// Service with one wanted case; or the ID of two cases if one is wanted. Several are listed as ID/CLASS.
 func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (History, error) {
 	found, name, err := meant(ctx, p, s, name)
 	if err != nil {
@@ -43,8 +43,8 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
-// meant returns the cases with a name, the newest first, and the name with the namespace of a Service: all cases of a Service, or, for an
-// ID or its beginning, the newest case of each Service and class. It refuses an ambiguous beginning, and a Service in several clusters.
+// meant returns the cases with a name, the newest first: all cases of a Service, or the newest of each Service and class with an ID. It
+// also returns the name with its namespace, and refuses an ambiguous beginning or a Service in several clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
 	name, err := inFull(ctx, p, s, name)
 	if err != nil {
@@ -72,11 +72,9 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 	return found, name, nil
 }
 
-// startOfID matches the beginning of a case ID, at least as long as in "ls".
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// inFull completes the name of a Service with cases by its namespace; other names stay unchanged. It refuses a name that several
-// Services have, or that also begins a case ID.
+// inFull completes a Service's name by its namespace. It refuses a name that several Services have, or that also begins a case ID.
 func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
 	if !kube.ValidName(name) || startOfID().MatchString(name) {
 		return name, nil
@@ -105,7 +103,6 @@ func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) 
 	return full, err
 }
 
-// subjectsOf returns the subjects of all objects whose case IDs may begin with a text.
 func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (map[string]bool, error) {
 	all, err := s.Subjects(ctx, stream.Cases, caseFilter(p, nil))
 	subjects := map[string]bool{}

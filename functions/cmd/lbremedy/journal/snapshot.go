@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// showSnapshots prints the load balancers of a case as they were before each attempt.
 func showSnapshots(ctx context.Context, p *cli.Program, s *stream.Stream, r event.Record) error {
 	list := []hand.Snapshot{}
 	err := s.Each(ctx, stream.Cases, event.KeptSubject(r.Cluster, r.Service.UID, r.Class), time.Time{}, func(m stream.Message) error {

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Tally counts the cases of a cluster by status. Only the newest case of each Service and class counts; ended ones count by
-// their outcome, since a time.
+// A Tally counts the cases of a cluster by status. Only the newest case of each Service and class counts; ended ones count by outcome, since a time.
 type Tally struct {
 	NeedsApproval int `json:"needsApproval"` // a plan waits for approval
 	NeedsAction   int `json:"needsAction"`   // a person must act

@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A write is one request by which a step wrote to the account or the cluster.
 type write struct {
 	event.Call
 	Case     string          `json:"case"`
@@ -29,10 +28,9 @@ type write struct {
 	Approved *event.Approved `json:"approved,omitempty"`
 }
 
-// unknownAction is the action of a write whose request the audit lacks: the run was killed before it could record it.
+// unknownAction is the action of a write that the audit lacks: the run was killed before it could record it.
 const unknownAction = "unknown"
 
-// listWrites prints all writes, the newest first.
 func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter) error {
 	ctx := cmd.Context()
 	list, err := writes(ctx, p, s, f)
@@ -80,7 +78,7 @@ func (w write) by() say.Text {
 	return say.Literal(w.Who)
 }
 
-// writes returns all selected writes, the newest first. A record repeats those of the records before it.
+// writes returns the newest first. A record repeats the writes of the records before it.
 func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]write, error) {
 	type key struct {
 		of            caseKey
@@ -112,8 +110,7 @@ func writes(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([
 	return list, err
 }
 
-// stored returns the earliest time at which the server may have stored selected records: a record is stored after the time in it,
-// which may be by another clock.
+// stored returns the earliest time at which the server may have stored selected records: after the times in them, by another clock.
 func (f *Filter) stored() time.Time {
 	if f.since.IsZero() {
 		return time.Time{}
@@ -121,7 +118,7 @@ func (f *Filter) stored() time.Time {
 	return f.since.Add(-time.Hour)
 }
 
-// callsOf returns the writes of a step; an unknown one if the audit only says that the step was made.
+// callsOf returns an unknown write if the audit only says that the step was made.
 func callsOf(r event.Record, i int) []event.Call {
 	s := r.Steps[i]
 	if len(s.Calls) > 0 || s.Found || i >= r.Next {

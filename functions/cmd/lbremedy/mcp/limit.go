@@ -25,11 +25,10 @@ const (
 	patience  = 2 * time.Minute // timeout of one call
 	mostAsked = 256 << 10       // limit of a request in bytes
 	mostText  = 8 << 10         // limit of one text of an answer in bytes
-	mostList  = 100             // limit of a list in entries
-	mostAll   = 32 << 10        // limit of all texts of an answer in bytes of JSON
+	mostList  = 100
+	mostAll   = 32 << 10 // limit of all texts of an answer in bytes of JSON
 )
 
-// A server answers the calls of clients.
 type server struct {
 	p     *cli.Program
 	free  chan struct{} // a token for each call
@@ -94,7 +93,7 @@ func enter(room chan struct{}) bool {
 
 func leave(room chan struct{}) { <-room }
 
-// A wrong is the error of a call. It may quote foreign text.
+// A wrong is the error of a call. It may quote texts of others.
 type wrong struct {
 	Data struct {
 		Error string `json:"error"`
@@ -108,16 +107,14 @@ func (w wrong) text() string {
 	return string(text)
 }
 
-// said returns an error in plain English.
 func said(err error) error { return errors.New(say.Of(err).String()) }
 
-// A cutter removes secrets and control characters from the texts of a value, and shortens texts and lists.
 type cutter struct {
 	remaining      int // bytes
 	texts, entries int // number of cuts
 }
 
-// bound shortens a value through its pointer, and says what it has cut; empty: nothing.
+// bound shortens a value through its pointer, and says what it has cut, or "".
 func bound(value any) string {
 	c := cutter{remaining: mostAll}
 	c.value(reflect.ValueOf(value).Elem())

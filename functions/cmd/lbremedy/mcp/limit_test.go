@@ -46,7 +46,6 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// A shell takes each word of a command literally.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	got := shell("lbremedy", "approve", "3f9a12bc-20260101T150405", "", "a b", "it's", "$(x)", "`x`", "a\nb")

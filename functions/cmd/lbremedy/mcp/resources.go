@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/control"
 )
 
-// provide adds a resource: JSON in the form of an answer.
 func provide[T any](to *sdk.Server, s *server, name string, read func(context.Context, *cli.Program) (T, error), about string) {
 	uri := "lbremedy://" + name
 	of := &sdk.Resource{URI: uri, Name: name, Description: about, MIMEType: "application/json"}
@@ -40,7 +39,6 @@ func (s *server) addResources(to *sdk.Server) {
 	provide(to, s, "policy", inForce, "The policy in force in the cluster: what lbremedy may apply by itself, where it is kept, and what is paused.")
 }
 
-// A catalogued lists everything that can be explained, without the pages.
 type catalogued struct {
 	Classes []page `json:"classes"`
 	Checks  []page `json:"checks"`
@@ -56,7 +54,6 @@ func catalogue(_ context.Context, p *cli.Program) (all catalogued, _ error) {
 	return all, nil
 }
 
-// An allowed describes the policy in force.
 type allowed struct {
 	Cluster string   `json:"cluster"`
 	Says    string   `json:"says"`

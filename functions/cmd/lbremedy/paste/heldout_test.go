@@ -15,7 +15,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event/table"
 )
 
-// An answer is the result for one text.
 type answer struct {
 	kind  paste.Kind
 	class string
@@ -42,8 +41,7 @@ func answers(t testing.TB, text string) []answer {
 	return all
 }
 
-// TestNamed counts, for each kind of held-out texts and of those used in development, how many failures are recognized and how
-// many other texts are ignored. With -v it prints the tables.
+// TestNamed counts the recognized failures and ignored other texts, for each kind of held-out and development texts. With -v it prints the tables.
 func TestNamed(t *testing.T) {
 	for _, file := range []struct {
 		name  string
@@ -53,7 +51,6 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// A count holds the results for the texts of a kind.
 type count struct{ failures, named, others, alone int }
 
 func measure(t *testing.T, file string, atLeast int) {

@@ -11,14 +11,13 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// Reasons why a line reports no failed sync.
 const (
 	notController = "Nothing shows that the line is of the log of Alibaba Cloud's controller."
 	noError       = "The line of the log tells of no error."
 )
 
-// syncFailed are the messages of a failed sync by the controller and its framework
-// (pkg/controller/service/clbv1/service_controller.go and nlbv2/nlb_controller.go of v2.14.0, controller-runtime).
+// syncFailed are messages of the controller (pkg/controller/service/clbv1/service_controller.go and nlbv2/nlb_controller.go of v2.14.0)
+// and controller-runtime.
 var syncFailed = []string{"reconcile loadbalancer failed", "Reconciler error"}
 
 // Forms of log lines. Prefixes before klog's own header, by collectors, kubectl logs --prefix and the journal, contain no quotes.
@@ -37,7 +36,6 @@ var (
 	syncing   = regex.New(`failed to (?:ensure|delete|update) load balancer`)
 )
 
-// logLine reads a log line in the form of klog, zap or logfmt.
 func logLine(line string) (Text, bool) {
 	if m := klogLine().FindStringSubmatch(line); m != nil {
 		return klog(m[1], m[2], strings.TrimSpace(m[3])), true
@@ -77,7 +75,6 @@ func logLine(line string) (Text, bool) {
 	return Text{}, false
 }
 
-// klog reads the text after klog's header.
 func klog(level, file, text string) Text {
 	if m := oldEvent().FindStringSubmatch(text); m != nil {
 		t := Text{Kind: Log, Service: name(m[2], m[3]), Input: event.Input{Type: m[4], Reason: m[5], Message: m[6]}}
@@ -114,7 +111,6 @@ func pairs(line string) map[string]string {
 	return all
 }
 
-// unquote reverses the quoting of a value.
 func unquote(s string) string {
 	if !strings.HasPrefix(s, `"`) {
 		return s
@@ -125,7 +121,6 @@ func unquote(s string) string {
 	return strings.Trim(s, `"`)
 }
 
-// logRecord reads a log line given its fields.
 func logRecord(get func(keys ...string) string) Text {
 	t := Text{Kind: Log, Service: get("service", "object")}
 	if ns, n := get("namespace"), get("name"); ns != "" && n != "" {
@@ -155,8 +150,7 @@ func logRecord(get func(keys ...string) string) Text {
 	case ownError().MatchString(said):
 		t.Input.Message = said[strings.Index(said, "[SDKError]"):]
 	default:
-		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message that stands alone, so
-		// it is moved away from there.
+		// Anybody can have written this: a known text at its beginning proves nothing, unlike in a message alone, and is moved from there.
 		if e, ok := toolError(said); ok {
 			t.Input.Message, t.Why = e.Input.Message, e.Why
 			if t.Why == "" && !syncing().MatchString(said) && !balancers().MatchString(said) {

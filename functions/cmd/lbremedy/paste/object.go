@@ -13,11 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// objectOpens matches the beginning of a JSON object or array, whole or broken, but not a bracketed text, such as the name of a
-// Pod before a line of its log.
+// objectOpens matches the beginning of JSON, whole or broken, but not a bracketed text, such as a Pod's name before a log line.
 var objectOpens = regex.New(`^(?:\{\s*(?:"|\}|$)|\[\s*(?:[{\["]|\]|$))`)
 
-// beginObject begins to read JSON of possibly several lines.
 func (r *Reader) beginObject(line string) error {
 	var d depth
 	if d.add(line); d.level <= 0 || d.text { // a JSON string ends on its line
@@ -29,7 +27,6 @@ func (r *Reader) beginObject(line string) error {
 	}, r.object)
 }
 
-// A depth counts open brackets of JSON.
 type depth struct {
 	level int
 	text  bool
@@ -52,7 +49,6 @@ func (d *depth) add(line string) {
 	}
 }
 
-// object reads one JSON value. If it is broken, its lines are read one by one.
 func (r *Reader) object(text string) error {
 	if json.Valid([]byte(text)) {
 		return r.value([]byte(text))
@@ -71,8 +67,7 @@ func (r *Reader) each(text string) error {
 	return q.Close()
 }
 
-// A value is a JSON object as far as needed to recognize it. Keys that differ only in case are distinguished by their first
-// letter: Message is an API's, message an Event's.
+// A value is a JSON object as far as needed to recognize it. The first letter's case counts: Message is an API's, message an Event's.
 type value struct {
 	SpecVersion string
 	Kind        string
@@ -157,7 +152,7 @@ func (r *Reader) value(data []byte) error {
 	return r.fields(keys)
 }
 
-// record reads an Event in the form of OpenTelemetry's receiver k8sevents: the message is the body, and the rest are attributes.
+// record reads an Event from OpenTelemetry's receiver k8sevents: the message is the body, the rest are attributes.
 func (r *Reader) record(keys map[string]json.RawMessage) error {
 	var list []struct {
 		Key   string
@@ -177,13 +172,11 @@ var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
-// keysIn returns the values of an object by key; nil for other JSON.
 func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {
 	_ = json.Unmarshal(data, &keys)
 	return keys
 }
 
-// textIn returns the first non-empty string under one of these keys.
 func textIn(keys map[string]json.RawMessage, names ...string) string {
 	for _, name := range names {
 		var s string
@@ -206,7 +199,6 @@ func (r *Reader) values(all []json.RawMessage) error {
 	return nil
 }
 
-// lines are the keys under which collectors store a log line.
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
 
 func (r *Reader) logged(line string) error {
@@ -226,7 +218,6 @@ func (r *Reader) event(v value, message string) error {
 	return r.found(about(t, of.Kind))
 }
 
-// published reads the data of a CloudEvent.
 func (r *Reader) published(data []byte) error {
 	var v struct {
 		Reason, Type, Component, Message string
@@ -239,7 +230,7 @@ func (r *Reader) published(data []byte) error {
 		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})
 }
 
-// about sets the reason why an Event about another object is ignored, unless its reason is that of such an object's failure.
+// about ignores an Event about another object, unless its reason is that of such an object's failure.
 func about(t Text, kind string) Text {
 	switch strings.ToLower(kind) {
 	case "", "service", "services", "svc":
@@ -253,7 +244,6 @@ func about(t Text, kind string) Text {
 	return t
 }
 
-// name joins the known parts of a Service's name.
 func name(namespace, name string) string {
 	if namespace == "" || name == "" {
 		return name
@@ -270,10 +260,8 @@ var (
 	kindKeys      = []string{"kind", "Kind", "EventKind"}
 )
 
-// noKeys says why a JSON object is ignored.
 var noKeys = "It has none of the keys that are read: " + strings.Join(slices.Concat(messageKeys, reasonKeys), ", ") + "."
 
-// fields reads a JSON object with the texts of an Event.
 func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	in := event.Input{Reason: textIn(keys, reasonKeys...), Type: textIn(keys, typeKeys...), Component: textIn(keys, componentKeys...),
 		Message: textIn(keys, messageKeys...)}
@@ -290,15 +278,12 @@ func (r *Reader) fields(keys map[string]json.RawMessage) error {
 	return r.found(about(t, cmp.Or(textIn(keys, kindKeys...), textIn(of, "kind"))))
 }
 
-// yamlOpens matches the beginning of an Event, or a list of them, in YAML.
 var yamlOpens = regex.New(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)
 
-// yamlLine matches a line that YAML may contain.
 var yamlLine = regex.New(`^(?:\s|[\w./-]+:(?:\s|$)|- |#|$)`)
 
 func yamlGoesOn(line string) (more, last bool) { return yamlLine().MatchString(line), false }
 
-// yaml reads a YAML document, or else its lines.
 func (r *Reader) yaml(text string) error {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil && len(data) > 0 && (data[0] == '{' || data[0] == '[') {

@@ -1,6 +1,5 @@
-// Package paste finds failures in what people paste: messages, Events in any form printed by kubectl, log lines, and errors of
-// Terraform, the SDKs and the aliyun CLI with the same codes and texts. It extracts the messages and says which kind of text each
-// was; the classifier of package event then names the class, as strictly as ever. Begin with Reader.
+// Package paste finds failures in what people paste: messages, Events in any form of kubectl, log lines, and errors of Terraform, the SDKs and the
+// aliyun CLI. It extracts the messages and their kinds; package event's classifier then names the class, as strictly as ever. Begin with Reader.
 //
 // It is for people's input only: a message of the stream is a single Event and is not searched. Only commands may import this package.
 package paste
@@ -88,7 +87,6 @@ var ErrLong = errors.New("a text in it is too long")
 // most limits the bytes of one text.
 const most = 512 << 20
 
-// Decoration that tools put into or before lines: colours, quotation marks, the time.
 var (
 	colours = regex.New("\x1b\\[[0-9;]*[A-Za-z]")
 	quoted  = regex.New(`^(?:> ?)+`)
@@ -133,18 +131,15 @@ func (r *Reader) Close() error {
 	return done(text)
 }
 
-// open begins a text of several lines.
 func (r *Reader) open(line string, more func(string) (more, last bool), done func(string) error) error {
 	r.block, r.size, r.more, r.done = []string{line}, len(line), more, done
 	return nil
 }
 
-// until returns a function that accepts all lines up to one that contains end.
 func until(end string) func(string) (bool, bool) {
 	return func(line string) (bool, bool) { return true, strings.Contains(line, end) }
 }
 
-// Beginnings of texts of several lines.
 var (
 	headOpens  = regex.New(`^Name:\s+\S`)
 	headLine   = regex.New(`^(?:\s|[A-Z][\w ()-]*:)`)
@@ -195,7 +190,6 @@ func (r *Reader) begin(line string) error {
 	return r.plain(line)
 }
 
-// plain reads a text that is neither JSON nor YAML: a row, a log line, an error of a tool, or a message.
 func (r *Reader) plain(text string) error {
 	if t, ok := r.row(text); ok {
 		return r.found(t)
@@ -227,7 +221,7 @@ var (
 	annotated = regex.New(`^\W*service\.beta\.kubernetes\.io/[\w-]+"?\s*(?:[:=]\s*\S*)?$`)
 )
 
-// noFailure returns why a line is not a failure: it was typed as a command, or belongs to a manifest; empty if it may be one.
+// noFailure returns why a line was typed as a command, or belongs to a manifest; empty if it may be a failure.
 func noFailure(line string) (kind Kind, why string) {
 	switch {
 	case typed().MatchString(line):
@@ -238,10 +232,9 @@ func noFailure(line string) (kind Kind, why string) {
 	return "", ""
 }
 
-// wrapper matches how the controller begins its messages.
 var wrapper = regex.New(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)
 
-// messages splits several messages on one line, as printed by kubectl get events -o jsonpath={.items[*].message}.
+// messages splits a line of kubectl get events -o jsonpath={.items[*].message}.
 func messages(text string) []string {
 	var all []string
 	from := 0
@@ -254,10 +247,8 @@ func messages(text string) []string {
 	return append(all, text[from:])
 }
 
-// flag matches a secret typed after a flag.
 var flag = regex.New(`(--(?:access-key-id|access-key-secret|sts-token|password|token))[= ]+\S+`)
 
-// found yields a text, without secrets.
 func (r *Reader) found(t Text) error {
 	for _, s := range []*string{&t.Input.Reason, &t.Input.Type, &t.Input.Component, &t.Input.Message, &t.Or, &t.Service} {
 		*s = event.Redact(flag().ReplaceAllString(*s, "$1=***"))

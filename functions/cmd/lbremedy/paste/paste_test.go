@@ -14,7 +14,6 @@ import (
 
 const own = "Error syncing load balancer []: Message: The specified VSwitch has no available ip."
 
-// inSink is an Event in the form that tools send.
 const inSink = `{"reason":"SyncLoadBalancerFailed","type":"Warning","message":"` + own +
 	`","involvedObject":{"kind":"Service","namespace":"shop","name":"web"},"source":{"component":"service-controller"}}`
 
@@ -35,7 +34,6 @@ func texts(t testing.TB, text string) []paste.Text {
 	return all
 }
 
-// Texts found in pastes, with all their properties.
 func TestReader(t *testing.T) {
 	sync := event.Input{Reason: "SyncLoadBalancerFailed", Type: "Warning", Component: "service-controller", Message: own}
 	for _, tt := range []struct {
@@ -139,8 +137,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// The stream and the exporter use the classifier, which does not search texts: a foreign Event with such a text as its message is
-// ignored, and so are a log of the controller, an error of a tool or a table.
+// The stream and the exporter only use the classifier: an Event whose message is such a text, a log, a tool's error or a table is ignored.
 func TestNotFromTheStream(t *testing.T) {
 	by := classifier()
 	for _, file := range []string{"testdata/heldout.txtar", "testdata/pastes.txtar"} {
@@ -163,7 +160,6 @@ func TestNotFromTheStream(t *testing.T) {
 			}
 		}
 	}
-	// The same texts alone: a paste is searched, a message is not.
 	for _, text := range []string{
 		"Traceback (most recent call last):\n  File \"a.py\", line 1\naliyunsdkcore.acs_exception.exceptions.ServerException: HTTP Status: 404 " +
 			"Error:VSwitchNotExist The specified VSwitch does not exist. RequestID: 1",
@@ -182,7 +178,6 @@ func TestNotFromTheStream(t *testing.T) {
 	}
 }
 
-// FuzzReader reads arbitrary text: found texts contain no secrets, and errors are mistakes in the text.
 func FuzzReader(f *testing.F) {
 	archive, err := txtar.ParseFile("testdata/heldout.txtar")
 	if err != nil {
@@ -220,7 +215,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Nested JSON costs another read of the rest for each level, so JSON nested deeper than any tool's is not read.
+// Each level of nested JSON costs another read of the rest, so JSON nested deeper than any tool's is not read.
 func TestDeepJSON(t *testing.T) {
 	t.Parallel()
 	const levels = 6000

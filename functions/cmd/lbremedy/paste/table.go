@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
-// columns describes the columns of a table printed by kubectl.
 type columns struct {
 	kind  Kind
 	names []string // in upper case, without blanks
@@ -23,12 +22,11 @@ var (
 	cell    = regex.New(`\S+(?: \S+)*`)
 	capital = regex.New(`^[A-Z][A-Z .:]*$`)
 	words   = regex.New(`(?:LAST|FIRST) SEEN|\S+`)
-	// cutHeader matches the header of the Events in kubectl describe, with the last column's name cut.
+	// cutHeader matches the header in kubectl describe with the last column's name cut.
 	cutHeader = regex.New(`^\s*Type\s+Reason\s+Age\s+From\s+(M\w*)$`)
 	dashes    = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
 )
 
-// header reads the header of a table, and the line of dashes below it.
 func (r *Reader) header(line string) bool {
 	trimmed := strings.TrimSpace(line)
 	if r.table != nil && (dashes().MatchString(line) || r.cut != "" && (trimmed == r.cut || strings.Trim(trimmed, "-") == "")) {
@@ -62,7 +60,7 @@ func (r *Reader) header(line string) bool {
 
 func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
 
-// cells returns the cells of a row by column name; nil if the row doesn't match the columns.
+// cells returns nil if the row doesn't match the columns.
 func (c *columns) cells(row string) map[string]string {
 	if c == nil || !c.wide || strings.Contains(row, "\t") {
 		return c.split(row)
@@ -84,7 +82,6 @@ func (c *columns) cells(row string) map[string]string {
 	return all
 }
 
-// split splits a row at its gaps, if each column has a cell.
 func (c *columns) split(row string) map[string]string {
 	if c == nil {
 		return nil
@@ -100,7 +97,6 @@ func (c *columns) split(row string) map[string]string {
 	return all
 }
 
-// Parts of a row outside columns.
 var (
 	rowLine   = regex.New(`(?s)^\s*((?:[\w.<>/()-]+\s+)*?)(Normal|Warning)\s+([A-Z][A-Za-z0-9]+)\s+(.+)$`)
 	rowAge    = regex.New(`(?s)^(?:<unknown>|<invalid>|\d+[smhdy]\w*)(?:\s+\(x\d+ over [^)]*\))?(?:\s+(.*))?$`)
@@ -112,11 +108,10 @@ var (
 // narrowest is the shortest line that a terminal or mail program breaks: the columns before the message alone are longer.
 const narrowest = 60
 
-// begins matches a line that doesn't continue the one before.
 var begins = regex.New(`^\s*(?:$|[{\[<>#$%]|[IWEF]\d{4} |-{2,}|apiVersion: |---)|^[\w@.~:/-]+[$#>%] |` +
 	`^[A-Z][\w ()-]*:(?:\s|$)|Error (?:syncing|deleting) load balancer`)
 
-// breaks returns a function that reports which lines continue a row about a failure; nil if the line is not such a row.
+// breaks returns a function that reports which lines continue a row about a failure; nil for other lines.
 func breaks(line string) func(string) (more, last bool) {
 	m := rowLine().FindStringSubmatch(line)
 	wide := utf8.RuneCountInString(line)
@@ -135,7 +130,6 @@ func breaks(line string) func(string) (more, last bool) {
 	}
 }
 
-// broken reads a row and the lines that continue it.
 func (r *Reader) broken(text string) error {
 	lines := strings.Split(text, "\n")
 	if len(lines) == 1 {
@@ -156,7 +150,7 @@ func (r *Reader) broken(text string) error {
 	return r.found(t)
 }
 
-// levels reads the text of an Event in the form that kube-eventer sends to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
+// levels reads an Event as kube-eventer sends it to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
 func (r *Reader) levels(text string) error {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -231,7 +225,6 @@ func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
 	return about(t, kind), true
 }
 
-// described reads the output of kubectl describe up to the Events, or the description of an Event.
 func (r *Reader) described(text string) error {
 	fields := map[string]string{}
 	part := ""

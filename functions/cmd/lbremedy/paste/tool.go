@@ -11,7 +11,6 @@ import (
 
 const code = `([A-Za-z][\w.-]*\w)`
 
-// A form is how a tool or an SDK prints an API error: with its code and message.
 type form struct {
 	find   func() *regexp.Regexp
 	vendor bool // others use the same form: something must name Alibaba Cloud
@@ -37,21 +36,17 @@ var forms = []form{
 	{find: regex.New(`\b(?:Server|Client)Exception:\s+` + code + `\s*:\s+([^\n]*?)\s*(?:\bRequestId\b|$|\n)`), vendor: true},
 }
 
-// otherClouds matches the names of other clouds.
 var otherClouds = regex.New(`(?i)amazonaws|arn:aws|\baws\b|azure|googleapi|tencent|huawei|volcengine|openstack|baidu`)
 
-// vendor matches Alibaba Cloud's names in a tool's error.
 var vendor = regex.New(`(?i)aliyun|alibaba|alicloud|\bTea\.|\btea[A-Z]|darabonba`)
 
-// Beginnings of errors that continue on the next lines.
 var (
 	boxOpens   = regex.New(`╷$`)
 	errorOpens = regex.New(`(?:SDK\.(?:Server|Client)Error|\b(?:SDK|Client|Server|Throttling|AlibabaCloud)Error:|\[SDK [\w-]+ ERROR\]:?)$|` +
 		`^(?:\x60*\$ )?aliyun \w+ |(?:com\.aliyun|darabonba|Aliyun\.Acs|^ResponseError: )\S*|^\{ \[\w|^alicloud:\w+:\w|` +
 		`^\w*[Ee]rror: \d+ errors? occurred:$|^Error: \[ERROR\] terraform-provider`)
 	traceOpens = regex.New(`^Traceback \(most recent call last\):$`)
-	// errorLine matches a line that continues an error.
-	errorLine = regex.New(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
+	errorLine  = regex.New(`^\W*(?:(?:ErrorCode|Recommend|RequestI[dD]|Message|RespHeaders|AccessDeniedDetail|StatusCode|Code|Data|Detail|` +
 		`Name|HostId)\s*:` +
 		`|SDK\.(?:Server|Client)Error|SDKError:|Caused by:|ERROR: SDK)|^[\s}│]`)
 	otherLine = regex.New(`^\s*(?:Normal|Warning)\s+[A-Z]|^[IWEF]\d{4} |Error syncing load balancer`)
@@ -72,7 +67,6 @@ func goesOn(line string) func(string) (more, last bool) {
 	return nil
 }
 
-// toolError reads the error of a tool or an SDK.
 func toolError(text string) (Text, bool) {
 	if wrapper().MatchString(text) || strings.Contains(text, "[SDKError] API:") {
 		return Text{}, false // the controller's own words
@@ -112,8 +106,7 @@ var (
 	ofCLI  = regex.New(`(?m)^(?:\W*\$ )?aliyun \w+ |^ERROR: `)
 )
 
-// answered returns an API's answer in the form that the classifier knows. Codes and texts of other products may be the same, but
-// mean something else.
+// answered returns an API's answer in the classifier's form. Other products' codes and texts may be the same, but mean something else.
 func answered(code, message, text string) Text {
 	said := "Message: " + strings.Join(strings.Fields(message), " ")
 	if code != "" {
@@ -122,11 +115,10 @@ func answered(code, message, text string) Text {
 	return Text{Kind: API, Input: event.Input{Message: said}, Why: otherProduct(text)}
 }
 
-// asked matches the ECS and VPC calls that the controller makes for a Service, which only read. Creating a server, for instance,
-// can fail with the same words for other reasons.
+// asked matches the ECS and VPC calls that the controller makes for a Service, which only read. Others can fail with the same words for
+// other reasons.
 var asked = regex.New(`\b(?:call |API: |Action=|aliyun (?:ecs|vpc) )Describe\w+`)
 
-// named match a product's name in a text.
 var named = []func() *regexp.Regexp{
 	regex.New(`alicloud_([a-z]+)`),
 	regex.New(`alicloud:([a-z]+)[:/]`),
@@ -135,7 +127,7 @@ var named = []func() *regexp.Regexp{
 	regex.New(`(?i)\bproduct=([a-z]+)`),
 }
 
-// otherProduct returns why an error is not a load balancer's; empty if it may be.
+// otherProduct returns "" if the error may be a load balancer's.
 func otherProduct(text string) string {
 	for _, find := range named {
 		other := ""

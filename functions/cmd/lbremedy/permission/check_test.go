@@ -13,7 +13,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// wants fails unless the call ended with this code and printed these texts in this order.
 func wants(t *testing.T, got operator.Said, code int, said ...string) {
 	t.Helper()
 	rest := got.Out + got.Err
@@ -26,7 +25,6 @@ func wants(t *testing.T, got operator.Said, code int, said ...string) {
 	}
 }
 
-// With NATS and the cluster, a check shows what the file changes in the policy in force, and how it loosens it. It writes nothing.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -59,7 +57,6 @@ func TestCompare(t *testing.T) {
 	again := operator.Write(t, "again.yaml", run("show", "-o", "yaml").Out)
 	wants(t, run("check", again), 0, "It says the same")
 
-	// Without a cluster, or without NATS, it describes only the file.
 	for name, c := range map[string]operator.Call{"no cluster": c, "no NATS": at.With("LBREMEDY_NATS", "nats://127.0.0.1:1")} {
 		got := c.Run(t.Context(), "policy", "check", fix)
 		wants(t, got, 0, "fix: plans up to medium risk")
@@ -69,8 +66,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// If the engine has no usable policy, or this release can't read the one in use, an older one is never reported as in force: show
-// fails with the reason, and check compares with nothing.
+// Without a usable policy, or one that this release can read, no older one is reported as in force: show fails, and check compares with nothing.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -109,7 +105,6 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// A cluster that NATS has never seen is reported.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Embed(t)
@@ -121,7 +116,6 @@ func TestUnseen(t *testing.T) {
 	wants(t, c.Run(t.Context(), "breaker", "close", "tag-missing", "--cluster", "c3"), command.CodeWrong, `NATS has never seen a cluster "c3"`)
 }
 
-// An empty file is refused, and every mistake is reported with rule, file, line and field.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Embed(t)

@@ -114,7 +114,7 @@ also those of other clusters.`,
 	return cmd
 }
 
-// meant returns the pause that stops the cluster: its own, otherwise that of all clusters.
+// meant returns the cluster's own pause, otherwise that of all clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, all []control.Pause) ([]control.Pause, error) {
 	if p.Cluster == "" && len(all) == 1 {
 		return all, nil

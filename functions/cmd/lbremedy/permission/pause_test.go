@@ -8,7 +8,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A pause needs existing clusters, records its maker, and is ended by name.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)
@@ -28,12 +27,10 @@ func TestPause(t *testing.T) {
 	inForce(0)
 	wants(t, run("breaker", "close", "qouta"), command.CodeWrong, `unknown class "qouta": the nearest are quota, `)
 
-	// A second one of the same clusters is not dropped silently.
 	wants(t, run("pause", "--by", "ann", "--why", "night", "--cluster", "c1"), 0, "Cluster c1: Paused by ann at ", ": night.")
 	wants(t, run("pause", "--by", "bob", "--why", "day", "--cluster", "c1"), 0,
 		"Already paused", "Cluster c1: Paused by ann at ", ": night.")
 	inForce(1)
-	// All commands that show cases mention it, beside the data, for the selected clusters.
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"ls", "--cluster", "c1"}} {
 		got := run(args...)
 		wants(t, operator.Said{Code: got.Code, Err: got.Err}, 0, "Writes are paused. Cluster c1: Paused by ann at ")
@@ -42,7 +39,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("of another cluster: %+v", got)
 	}
 
-	// A resume ends one pause; of several, the cluster's own ends first, and another cluster's stays.
+	// A resume ends one pause; of several, the cluster's own first, and another cluster's never.
 	wants(t, run("resume", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
 	wants(t, run("resume", "--cluster", "c-other"), 0, "There was no pause to end.", "Still in force. Cluster c1: Paused by ann")
 	wants(t, run("pause", "--by", "cat", "--all-clusters"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
@@ -58,7 +55,7 @@ func TestPause(t *testing.T) {
 	inForce(0)
 }
 
-// Without a flag, the only cluster known to NATS is meant, never all.
+// Without a flag, the only known cluster is meant, never all.
 func TestPauseTheOne(t *testing.T) {
 	t.Parallel()
 	c, s := operator.Embed(t)

@@ -1,5 +1,4 @@
-// Package permission holds the commands about what may be written: the policy in force, the pause that stops all writes, and the
-// breakers of classes. Begin with Commands.
+// Package permission holds the commands about what may be written: policy, pause of all writes, and breakers of classes. Begin with Commands.
 package permission
 
 import (
@@ -59,7 +58,6 @@ func policyCommand(p *cli.Program) *cobra.Command {
 	return command.Parent(cmd, check(p), show(p))
 }
 
-// A checked is the data of "check".
 type checked struct {
 	Policy  remedy.Policy   `json:"policy"`
 	Version string          `json:"version"`
@@ -112,7 +110,6 @@ written. The policy in force does not change.`,
 	return cmd
 }
 
-// compare records how a version differs from the policy in force in the cluster of the flags.
 func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) error {
 	s, err := p.Stream(ctx)
 	if err != nil {
@@ -139,7 +136,6 @@ func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) 
 	return nil
 }
 
-// differences prints what a policy changes in the one in force.
 func differences(p *cli.Program, c checked) {
 	if c.Diff == "" {
 		fmt.Fprintln(p.Out, p.Phrase("It says the same as the policy in force in cluster %s.", p.Cluster))
@@ -157,7 +153,6 @@ func differences(p *cli.Program, c checked) {
 	fmt.Fprint(p.Out, cli.Wrap(p.Paint(cli.Yellow, looser), "", p.Width()))
 }
 
-// A shown is the data of "show".
 type shown struct {
 	Policy  remedy.Policy   `json:"policy"`
 	InForce policy.InForce  `json:"inForce"`

@@ -14,17 +14,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// sentence matches English that is more than a name: three words in a row.
 var sentence = regexp.MustCompile(`[A-Za-z']{2,}[:;.]? [a-z']{2,}[:;.]? [a-z']{2,}`)
 
-// commands matches commands, which are not translated.
 var commands = regexp.MustCompile(`"?(lbremedy|kubectl|aliyun) [^；。，）”]*`)
 
-// folded matches a line break within a sentence.
 var folded = regexp.MustCompile(`\n {10,}`)
 
-// TestChinese runs each command on a cluster and its audit in Chinese: the only English sentences left are those of others, such
-// as the controller.
+// TestChinese runs each command in Chinese: the only English sentences left are those of others, such as the controller.
 func TestChinese(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)

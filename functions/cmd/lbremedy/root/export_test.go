@@ -1,4 +1,3 @@
 package root
 
-// Commands returns the commands of the program, for the tests.
 var Commands = rootCommand

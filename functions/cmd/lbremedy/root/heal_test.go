@@ -25,7 +25,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// events returns the output of kubectl get events -o json.
 func events(sc *operator.Testbed, t *testing.T) string {
 	t.Helper()
 	list, err := sc.Kube.Client().CoreV1().Events(sc.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -43,8 +42,7 @@ func events(sc *operator.Testbed, t *testing.T) string {
 	return string(data)
 }
 
-// measures fails unless there are metrics of exporter, runs, cloud and stream. The state of the stream is read separately, and may
-// come a moment later.
+// measures fails unless there are metrics of exporter, runs, cloud and stream. The stream's state may come a moment later.
 func measures(t *testing.T, address string) {
 	t.Helper()
 	missing := []string{
@@ -79,7 +77,6 @@ func measures(t *testing.T, address string) {
 	}
 }
 
-// A person diagnoses the cluster and a node, named as in kubectl.
 func TestPlanOthers(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -116,13 +113,11 @@ func TestPlanOthers(t *testing.T) {
 	}
 }
 
-// An operator watches a cluster, looks at failures, plans, fixes by hand, replays and undoes.
 func TestHeal(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
 	web := sc.Namespace + "/web"
 
-	// up observes.
 	u := sc.Up(t, "--secrets", os.TempDir(), "--listen", "127.0.0.1:0")
 	errs := u.Errs
 	planned := func(r event.Record) bool { return r.Result == event.Planned }
@@ -148,8 +143,7 @@ func TestHeal(t *testing.T) {
 		!strings.Contains(got.Out, " planned and only observed: lbremedy ls --result planned\n") || strings.Contains(got.Out, "unknown") {
 		t.Errorf("status: %+v", got)
 	}
-	// The controller fails repeatedly, and the case may be under way just now. A run that ends like the one before leaves no
-	// record to wait for.
+	// The case may be under way just now, and a run that ends like the one before leaves no record to wait for.
 	soon := time.Now().Add(time.Minute)
 	shown := sc.Run(t.Context(), "show", web)
 	for !strings.Contains(shown.Out, "before: vswitch-id vsw-a") && time.Now().Before(soon) {
@@ -175,7 +169,6 @@ func TestHeal(t *testing.T) {
 		t.Fatalf("something wrote: the Service is in %s", got)
 	}
 
-	// The policy names sinks: the Service gets an Event about the plan, and a webhook is notified of the fix.
 	told := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

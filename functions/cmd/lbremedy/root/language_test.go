@@ -43,7 +43,6 @@ func helped(cmd *cobra.Command, into map[string]string) map[string]string {
 	return into
 }
 
-// compare names the texts of the help without a translation, and translations without a text.
 func compare(said, twins map[string]string) []string {
 	var out []string
 	for text, where := range said {
@@ -60,7 +59,6 @@ func compare(said, twins map[string]string) []string {
 	return out
 }
 
-// TestTwins compares the help of all commands with the catalogue.
 func TestTwins(t *testing.T) {
 	data, err := os.ReadFile("../../../../shared/say/chinese/help.json")
 	if err != nil {
@@ -91,7 +89,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestLanguage reads help and usage errors in Chinese, by locale, flag or variable, and in English otherwise.
+// Help and usage errors are in Chinese by locale, flag or variable, and in English otherwise.
 func TestLanguage(t *testing.T) {
 	english := operator.Home(t)
 	locale := map[string]string{"HOME": english["HOME"], "LANG": "zh_CN.UTF-8"}

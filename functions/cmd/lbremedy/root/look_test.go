@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A command that lacks permission, an address, or an existing object says so in one line, with the way out, and prints nothing else.
+// A command that lacks permission, an address, or an object says so in one line, with the way out, and prints nothing else.
 func TestLookingMistakes(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -60,7 +60,6 @@ func TestLookingMistakes(t *testing.T) {
 		})
 	}
 
-	// Checks that are unknown for the same reason are one line, and the exit code says so.
 	got := denied.Run(t.Context(), "doctor")
 	if got.Code != cli.CodeUnknown || strings.Count(got.Out, "cannot list resource") > 5 || !strings.Contains(got.Out, "annotations +28 ") ||
 		!strings.Contains(got.Err, " 0 findings, ") {
@@ -73,8 +72,7 @@ func TestLookingMistakes(t *testing.T) {
 	}
 }
 
-// A terminal gets lines that fit, colours unless NO_COLOR is set, and progress on standard error; a script gets only data,
-// wherever it runs.
+// A terminal gets lines that fit, colours unless NO_COLOR is set, and progress on standard error; a script gets only data.
 func TestLookingTerminal(t *testing.T) {
 	t.Parallel()
 	c, account := operator.Small(t)
@@ -108,7 +106,7 @@ func TestLookingTerminal(t *testing.T) {
 	}
 }
 
-// A table fits the terminal and shows each row's finding; in a pipe, and with -o wide, nothing is cut. A row is one line.
+// A row is one line and shows its finding; in a pipe, and with -o wide, nothing is cut.
 func TestLookingNarrow(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -147,7 +145,6 @@ func TestLookingNarrow(t *testing.T) {
 	}
 }
 
-// Lists of the cluster take kubectl's flags for labels, namespaces and an order. Invalid values are errors.
 func TestLookingFlags(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -183,7 +180,6 @@ func TestLookingFlags(t *testing.T) {
 	}
 }
 
-// Shell completion is answered from the list of checks and from the cluster.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)

@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/pages"
 )
 
-// Commands and flags named in sentences of the pages exist.
 func TestMentions(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	all := pages.Mentions(t, "../../../..", "lbremedy")
@@ -19,7 +18,6 @@ func TestMentions(t *testing.T) {
 		if flags < 0 {
 			flags = len(words)
 		}
-		// A flag may be named without its value.
 		got := c.Run(t.Context(), slices.Insert(words, flags, "--help")...)
 		if got.Code != 0 && !strings.Contains(got.Err, "flag needs an argument") {
 			t.Errorf("%s: code %d, %s", m, got.Code, got.Err)

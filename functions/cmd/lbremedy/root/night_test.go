@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// A night: fixes are paused, frozen, stopped by the class's breaker, approved by a person, and undone, while the policy file changes.
+// Fixes are paused, frozen, stopped by the class's breaker, approved by a person, and undone, while the policy file changes.
 func TestNight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -35,7 +35,6 @@ func TestNight(t *testing.T) {
 	id := u.Until(t, func(r event.Record) bool { return r.Result == event.Planned }).Case
 	sc.Wants(t, command.CodeWrong, "", "is only observed", "approve", id)
 
-	// A pause takes precedence over a policy that fixes.
 	sc.Wants(t, 0, "All clusters: Paused by ann", "", "pause", "--all-clusters", "--by", "ann", "--why", "network change")
 	sc.Wants(t, 0, "Cluster c-cli: Paused by bob", "", "pause", "--by", "bob")
 	policy(sc.Fixes() + "freezes: [{name: sale, from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
@@ -49,7 +48,6 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "Ended. All clusters: Paused by ann", "", "resume")
 	sc.Wants(t, 0, "There was no pause to end.", "", "resume")
 
-	// So does a freeze, until the file ends it. While the file is invalid, nothing is written.
 	u.Until(t, held(event.HeldByFreeze))
 	policy("mode: fixx\n")
 	shell.Until(t, "a run does not write", func() bool {
@@ -71,7 +69,6 @@ func TestNight(t *testing.T) {
 	sc.Wants(t, 0, "waiting", "", "ls", "--namespace", sc.Namespace)
 	untouched()
 
-	// The class's breaker is open: a person closes it, or approves one plan.
 	s := sc.Stream(t)
 	if _, err := control.RecordFailedFix(t.Context(), s, "c-cli", "vswitch-ip-exhausted", "test.1", 1, say.F("It is a test.")); err != nil {
 		t.Fatal(err)

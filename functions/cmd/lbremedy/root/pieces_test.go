@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
-// A text that names a command of lbremedy is split at it: all commands are known there, and no other word is mistaken for one.
 func TestPiecesKnowCommands(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -9,8 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// -n is the namespace of Services, as in kubectl. As a plugin the program takes a Service as kubectl does, by default in the
-// context's namespace.
+// -n is the namespace of Services, as in kubectl. The plugin takes a Service as kubectl does, by default in the context's namespace.
 func TestNamespaceFlag(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)

@@ -93,7 +93,6 @@ override variables. --context chooses one of several clusters in the kubeconfig.
 	return root
 }
 
-// asPlugin names the program, in usages and examples, as users of the kubectl plugin call it.
 func asPlugin(cmd *cobra.Command) {
 	if !cmd.HasParent() {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lbremedy"}

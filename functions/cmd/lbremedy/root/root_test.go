@@ -72,12 +72,11 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A full is a disk that refuses writes.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// A failed write of the output is a failure, in every form, and is reported once.
+// A failed write of the output is reported once and fails, in every form.
 func TestOutputFails(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"doctor checks", "doctor checks -o json", "version", "help", "classify x"} {
@@ -89,7 +88,6 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// The pages of checks are in the reader's language, and the version describes the build.
 func TestPages(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	if got := c.Run(t.Context(), "doctor", "checks", "room", "--language", "zh"); got.Code != 0 || !strings.HasPrefix(got.Out, "# 配额和余量\n") {
@@ -106,7 +104,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Shell completion works, and the help names the program.
 func TestHelp(t *testing.T) {
 	c := operator.Call{Env: operator.Home(t)}
 	for args, want := range map[string]string{

@@ -10,7 +10,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A flag overrides the variable.
 func TestSettings(t *testing.T) {
 	for _, tt := range []struct{ name, variable, flag, want string }{
 		{"default", "", "", "vswitch-ip-exhausted  "},

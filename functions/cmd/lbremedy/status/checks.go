@@ -34,7 +34,6 @@ func declared(writes bool, more ...grant.Grant) []grant.Grant {
 	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !cli.Reads(g) })
 }
 
-// kubernetes reports whether the API server answers.
 func (f *flight) kubernetes(ctx context.Context) bool {
 	const name = "kubernetes"
 	before := f.Now()
@@ -48,7 +47,6 @@ func (f *flight) kubernetes(ctx context.Context) bool {
 	return true
 }
 
-// rights asks the API server about each declared right.
 func (f *flight) rights(ctx context.Context) {
 	const name = "rights"
 	var lacks, doctors []string // the doctor's are in a role of their own
@@ -92,10 +90,8 @@ func (f *flight) rights(ctx context.Context) {
 	f.add(name, Well, say.F("All %d rights in Kubernetes are there.", n), nil)
 }
 
-// A meter is called for each call of the cloud.
 type meter func(cloud.Call)
 
-// A reach records which products of the cloud have answered, and their clock.
 type reach struct {
 	now      func() time.Time
 	mu       sync.Mutex
@@ -116,10 +112,9 @@ func (r *reach) met(c cloud.Call) {
 	}
 }
 
-// cloud checks that all products answer, and that the account has the cluster.
 func (f *flight) cloud(ctx context.Context) {
 	const name = "cloud"
-	// No other check calls these. Only the fact of an answer counts here.
+	// No other check calls these. Only the fact of an answer counts.
 	_, _ = f.env.Clients.Cloud.ECS.SecurityGroups(ctx, ccm.NameTag, "lbremedy-preflight")
 	_, _ = f.env.Clients.Cloud.Billing.Balance(ctx)
 	_, err := f.env.Clients.Cloud.STS.Identity(ctx)
@@ -158,7 +153,6 @@ func (f *flight) cloud(ctx context.Context) {
 	f.add(name, Well, say.F("All endpoints answer, and the account has the cluster: %s.", strings.Join(all, ", ")), nil)
 }
 
-// ram compares the policies of the signing role with the declared actions.
 func (f *flight) ram(ctx context.Context) {
 	const name = "ram"
 	me, err := f.env.Clients.Cloud.STS.Identity(ctx)
@@ -197,7 +191,7 @@ func (f *flight) ram(ctx context.Context) {
 			say.F("Give the role the policies that infra/ram/roles.sh makes."))
 		return
 	}
-	// The doctor's actions are in the role only if roles.sh was told that the doctor runs in the same Pod.
+	// The role has the doctor's actions only if roles.sh was told that the doctor runs in the same Pod.
 	if lacks := lacking(grant.Actions(checks.Grants())); len(lacks) > 0 {
 		f.add(name, Well, say.F("The RAM role %s allows all %d actions of the classes. The doctor needs %d more: %s.",
 			role, len(actions), len(lacks), say.List(lacks, 8)), say.F("To run the doctor, too, run infra/ram/roles.sh with --class up --doctor."))
@@ -207,7 +201,6 @@ func (f *flight) ram(ctx context.Context) {
 	f.add(name, Well, say.F("The RAM role %s allows all %d actions.", role, len(actions)), nil)
 }
 
-// nats checks NATS, its streams and the policy in it.
 func (f *flight) nats(ctx context.Context) {
 	const name = "nats"
 	s, err := f.Stream(ctx)
@@ -268,7 +261,6 @@ func (f *flight) streams(room stream.Storage) {
 	}
 }
 
-// clocks compares other clocks with the local one.
 type clocks struct {
 	names []say.Text
 	worst time.Duration
@@ -287,8 +279,7 @@ func (c *clocks) add(name say.Text, at, before, after time.Time) {
 	}
 }
 
-// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes off; leases, approvals and pauses also
-// depend on clocks.
+// apart is how far a clock may be off. Alibaba Cloud refuses requests that are 15 minutes off; leases, approvals and pauses also depend on clocks.
 const apart = 30 * time.Second
 
 func (f *flight) clock() {
@@ -331,7 +322,6 @@ func (f *flight) quotas() {
 	f.add(name, Well, say.F("The account can have more load balancers in the region."), nil)
 }
 
-// controller checks that the version of the controller is known here.
 func (f *flight) controller() {
 	const name = "controller"
 	err := f.snap.Err(doctor.Controller)
@@ -370,10 +360,9 @@ func (f *flight) approvals(ctx context.Context) {
 	}
 }
 
-// tryKey is the annotation of the dry run: the one by which fixes trigger a resync, which lbremedy's admission policy lets it change.
+// tryKey is the annotation by which fixes trigger a resync, which lbremedy's admission policy lets it change.
 const tryKey = ccm.Resync
 
-// admission lets the API server dry-run a write like those of fixes.
 func (f *flight) admission(ctx context.Context) {
 	const name = "admission"
 	if err := f.snap.Err(doctor.Services); err != nil {

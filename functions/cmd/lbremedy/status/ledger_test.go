@@ -47,7 +47,7 @@ func TestLedger(t *testing.T) {
 	tell(func(*ledger.Page) {})
 	draw(true, ledger.Late)
 
-	// One Service for each way in which a failure can end, of the class tag-missing.
+	// The class tag-missing has one Service for each way in which a failure can end.
 	publish := func(i int) event.Failure {
 		t.Helper()
 		header, data := operator.Failure(t, "tag-missing", operator.UID(i), "7")
@@ -86,7 +86,7 @@ func TestLedger(t *testing.T) {
 	publish(7)                                                                           // not looked at
 	publish(8)
 	operator.Bury(t, s, "tag-missing", operator.UID(8), "7", "r")
-	// One that came back without a change, and one that is being looked at for the first time.
+	// One came back without a change, and one is being looked at for the first time.
 	document := func(i int, d event.Document) {
 		t.Helper()
 		d.V = event.DocumentVersion
@@ -138,7 +138,6 @@ func TestLedger(t *testing.T) {
 	}, lost); diff != "" {
 		t.Error(diff)
 	}
-	// After an hour and a half it is late enough for the status to show it, in full on request.
 	then := time.Now().Add(90 * time.Minute)
 	tell(func(p *ledger.Page) { p.At = then })
 	l, err = ledger.Draw(t.Context(), s, "c1", then, ledger.Late)
@@ -168,7 +167,6 @@ func TestLedger(t *testing.T) {
 	}
 	tell(func(*ledger.Page) {})
 
-	// Events that an exporter has seen and can't account for, and unreadable messages.
 	tell(func(p *ledger.Page) { p.Events, p.Last = 21, ago(2*time.Minute) })
 	if err := s.Put(t.Context(), event.StateKey("c1", operator.UID(10)), []byte("no document")); err != nil {
 		t.Fatal(err)

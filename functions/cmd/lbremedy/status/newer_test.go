@@ -11,7 +11,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// Status and doctor report once that the controller is newer than every known release, and never for another.
+// Status and doctor report once that the controller is newer than every known release.
 func TestNewerController(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)

@@ -28,7 +28,6 @@ type Check struct {
 	do     say.Text
 }
 
-// needed are the parts of a snapshot for the checks.
 var needed = []doctor.Part{doctor.Services, doctor.Detail, doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.VSwitches, doctor.Quotas}
 
 func preflight(p *cli.Program) *cobra.Command {
@@ -75,7 +74,6 @@ the configuration is wrong.`,
 	return cmd
 }
 
-// A flight is one run of the checks.
 type flight struct {
 	*cli.Program
 	fix    bool
@@ -93,7 +91,6 @@ func (f *flight) add(name string, r Verdict, text, do say.Text) {
 	f.checks = append(f.checks, Check{name, r, cli.Capital(text.String()), do.String(), text, do})
 }
 
-// failed adds a check that failed to run.
 func (f *flight) failed(name string, err error, do say.Text) {
 	f.add(name, Unknown, sentence(err), do)
 }
@@ -102,7 +99,7 @@ func sentence(err error) say.Text {
 	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
 }
 
-// run makes all checks. The error is a mistake of the caller, or an ended context.
+// run makes all checks. It returns mistakes of the caller, and the error of an ended context.
 func (f *flight) run(ctx context.Context) error {
 	c := f.Host()
 	if err := c.Validate(); err != nil {
@@ -144,7 +141,6 @@ func (f *flight) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// prepare prepares connections to the cluster and the cloud, without a request to either.
 func prepare(p *cli.Program, c host.Config, meter meter) (*host.Connection, error) {
 	c.Credentials, c.Meter = p.Keys, meter
 	env, err := host.ConnectReads(c)
@@ -154,7 +150,6 @@ func prepare(p *cli.Program, c host.Config, meter meter) (*host.Connection, erro
 	return env, nil
 }
 
-// parts reads parts of the cluster and the account.
 func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Part) (*doctor.Snapshot, error) {
 	env, err := prepare(p, c, nil)
 	if err != nil {
@@ -182,7 +177,7 @@ func (f *flight) show(bad int) {
 	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks failed. Nothing was written.", bad, len(f.checks))))
 }
 
-// policy checks the effective policy: the one of --policy, otherwise the one in force in the stream; s is nil if NATS is unreachable.
+// policy checks the policy of --policy, otherwise the one in force; s is nil if NATS is unreachable.
 func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 	const name = "policy"
 	var now policy.Version

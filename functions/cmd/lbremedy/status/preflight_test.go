@@ -32,8 +32,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A platform engineer checks the conditions for fix mode: first all hold, then one after the other fails. Nothing is written,
-// which the proxies to the API server, the cloud and NATS prove.
+// All conditions for fix mode hold, then one after the other fails. Proxies to the API server, the cloud and NATS prove that nothing is written.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -74,7 +73,6 @@ func TestPreflight(t *testing.T) {
 		}
 	}
 
-	// Before the setup, and for observe mode.
 	sc.Cloud.ResetCalls()
 	only(preflight(0), "streams", status.Well, "are not there yet, and there is room")
 	if all := preflight(0); all["admission"].Check != "" {
@@ -88,7 +86,6 @@ func TestPreflight(t *testing.T) {
 	}
 	only(preflight(0, "--fix-mode", "--policy", fix), "admission", status.Well, "The API server accepts an annotation of ")
 
-	// The printed form.
 	got := sc.Run(t.Context(), "preflight", "--fix-mode", "--policy", fix)
 	fits(t, got.Out)
 	if got.Code != 0 || !strings.HasPrefix(got.Out, "ok       kubernetes   The API server answers.\n") ||
@@ -96,7 +93,6 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("it says %+v", got)
 	}
 
-	// One condition after the other fails.
 	only(preflight(command.CodeFailed, "--fix-mode"), "policy", status.Problem, "lets nothing be fixed")
 	only(preflight(command.CodeFailed, "--policy", operator.Write(t, "bad.yaml", "mode: fixx\n")), "policy", status.Problem, `"fixx" is not a mode`)
 	maps, named := sc.Kube.Client().CoreV1().ConfigMaps(sc.Namespace), []string{"--policy", "configmap:" + sc.Namespace + "/p"}
@@ -116,7 +112,6 @@ func TestPreflight(t *testing.T) {
 		!strings.Contains(strings.Join(strings.Fields(got.Out), " "), "get ConfigMap "+sc.Namespace+"/p: not allowed") {
 		t.Errorf("without the right to read it: %+v", got)
 	}
-	// The engine may have a policy that it can't use.
 	unused := policy.InForce{Wrong: "ConfigMap a/b: not found", Source: "ConfigMap a/b", Since: time.Now()}
 	if err := unused.Put(t.Context(), s, "c-cli"); err != nil {
 		t.Fatal(err)
@@ -162,7 +157,6 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("without a region: %+v", got)
 	}
 
-	// A user with few rights: the missing ones are named, and the dry run is refused.
 	few := sc.Kube.As(t, sc.Namespace+"-few", []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},
@@ -177,7 +171,6 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("with few rights: %+v", c)
 	}
 
-	// Nothing was written.
 	if diff := cmp.Diff(before, holds(t, s)); diff != "" {
 		t.Errorf("NATS has changed:\n%s", diff)
 	}
@@ -199,8 +192,7 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// With one Pod, installed as the page says, all checks pass: its admission policy lets the dry run pass, and a RAM role without
-// the doctor's actions is fine too.
+// With one Pod, installed as the page says, all checks pass, even without the doctor's actions in the RAM role.
 func TestPreflightOfPod(t *testing.T) {
 	t.Parallel()
 	sc := operator.NewTestbed(t)
@@ -238,7 +230,6 @@ func TestPreflightOfPod(t *testing.T) {
 	}
 }
 
-// member returns the key of a caller with the role lbremedy.
 func member(sc *operator.Testbed) (id, secret string) {
 	k := &sim.Caller{Name: "preflight", Role: "lbremedy", Allow: []string{"*"}}
 	k.Fill()
@@ -246,7 +237,6 @@ func member(sc *operator.Testbed) (id, secret string) {
 	return k.AccessKeyID, k.Secret
 }
 
-// allow gives the role lbremedy the actions that match.
 func allow(sc *operator.Testbed, patterns ...string) {
 	var actions []string
 	for _, p := range patterns {
@@ -290,7 +280,6 @@ func limited(t *testing.T, bytes int64) string {
 	return s.ClientURL()
 }
 
-// holds returns the number of messages in each stream of NATS.
 func holds(t *testing.T, s *stream.Stream) map[string]uint64 {
 	t.Helper()
 	room, err := s.Storage(t.Context())
@@ -304,13 +293,11 @@ func holds(t *testing.T, s *stream.Stream) map[string]uint64 {
 	return all
 }
 
-// writes counts requests to an API server that are not reads.
 type writes struct {
 	mu  sync.Mutex
 	all []string
 }
 
-// through returns a kubeconfig that leads to the API server through the counter.
 func (w *writes) through(t *testing.T, to *rest.Config) string {
 	t.Helper()
 	target, err := url.Parse(to.Host)

@@ -11,14 +11,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// Size of a status, which fits any terminal.
 const (
 	wide   = 80
 	indent = 12 // columns before the text
 	most   = 3  // lines of a list
 )
 
-// A screen prints a status in lines that fit.
 type screen struct {
 	p *cli.Program
 	Status
@@ -61,7 +59,6 @@ func show(p *cli.Program, st Status) {
 	}
 }
 
-// pause says who made a pause, when and why. It omits the cluster, which is obvious.
 func (s screen) pause(one control.Pause) say.Text {
 	if one.Cluster == "" {
 		return cli.PauseLine(one)
@@ -106,18 +103,16 @@ func (s screen) losses() {
 	}
 }
 
-// line prints one line of at most 80 columns.
 func (s screen) line(name, text string) {
 	name = s.p.Language().Format(name)
 	fmt.Fprintf(s.p.Out, "%s%s%s\n", s.p.Paint(cli.Faint, name), strings.Repeat(" ", max(1, indent-cli.Columns(name))), text)
 }
 
-// clip shortens a text to one line of the screen.
 func clip(text string) string {
 	return cli.Cut(cli.Plain(text), wide-indent)
 }
 
-// missing returns the text for an unknown field. The reason why NATS is unreachable is printed only once.
+// missing prints the reason why NATS is unreachable only once.
 func (s screen) missing(field string) string {
 	why := s.Unknown[field]
 	if why == s.Unknown["nats"] {
@@ -136,7 +131,6 @@ func (s screen) colour() cli.Colour {
 	return cli.Yellow
 }
 
-// nats prints the address of NATS, or in some lines why it can't be reached.
 func (s screen) nats() {
 	if s.NATS.Reached {
 		s.line("NATS", clip(s.p.Phrase("connected to %s", s.NATS.URL)))
@@ -162,7 +156,6 @@ func (s screen) exporter() string {
 	}
 }
 
-// policy prints the mode and what the policy allows, in at most two lines.
 func (s screen) policy() {
 	if _, ok := s.Unknown["mode"]; ok {
 		s.line("Policy", s.missing("mode"))
@@ -200,7 +193,6 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 	}
 }
 
-// fit returns a text in one line of the screen, or a longer one with its command unbroken on a line of its own.
 func fit(text string) []string {
 	if cli.Columns(text) <= wide-indent {
 		return []string{clip(text)}
@@ -216,7 +208,6 @@ func fit(text string) []string {
 	return lines
 }
 
-// budgets prints the spent budgets, if any, and what a person can do.
 func (s screen) budgets() {
 	if _, ok := s.Unknown["budgets"]; ok {
 		s.line("Budgets", s.missing("budgets"))

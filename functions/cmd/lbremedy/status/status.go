@@ -1,5 +1,4 @@
-// Package status holds the commands for the overall state of lbremedy: "status" while it runs, and "preflight" before it is
-// installed or may fix. Both only read. Begin with Of.
+// Package status holds the commands "status", for the running lbremedy, and "preflight", before installing or fixing. They only read. Begin with Of.
 package status
 
 import (
@@ -157,7 +156,6 @@ newer than what lbremedy knows is shown as such, and makes every plan riskier by
 	return cmd
 }
 
-// A reading is a status being read.
 type reading struct {
 	p     *cli.Program
 	scope cli.Scope // of the cases
@@ -172,7 +170,7 @@ func (s Status) english() Status {
 	return s
 }
 
-// read reads the status. The error is a mistake of the caller, or an ended context.
+// read returns mistakes of the caller, and the error of an ended context.
 func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) {
 	r := &reading{p, scope, Status{Version: p.Version, Cluster: p.Cluster, Region: p.Region, Namespace: scope.Namespace, Unknown: map[string]string{}}}
 	g := p.Progress()
@@ -202,14 +200,12 @@ func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) 
 	return r.Status, ctx.Err()
 }
 
-// unknown records that fields are unknown.
 func (r *reading) unknown(err error, fields ...string) {
 	for _, f := range fields {
 		r.Unknown[f] = strings.Join(strings.Fields(command.Clean(event.Redact(err.Error()))), " ")
 	}
 }
 
-// ofStream reads what NATS stores.
 func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -227,8 +223,8 @@ func (r *reading) ofStream(ctx context.Context, s *stream.Stream) error {
 	return nil
 }
 
-// Of returns the state of lbremedy in a cluster from NATS, with these counts of its cases. It doesn't read the controller's
-// version. If an earlier status is given, exporter and backlog are copied from it: they require reading all failures.
+// Of returns lbremedy's state in a cluster from NATS, with these counts of its cases and without the controller's version. It copies
+// exporter and backlog from an earlier status, if given: they require reading all failures.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster string, tally journal.Tally, before *Status) Status {
 	r := &reading{p, cli.Scope{}, Status{Version: p.Version, Cluster: cluster, Unknown: map[string]string{}}}
 	if cluster == p.Cluster {
@@ -262,7 +258,6 @@ func (r *reading) cases(tally journal.Tally, err error) {
 	r.Cases = &tally
 }
 
-// kept reads what NATS stores besides the audit.
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	var err error
 	if r.InForce, r.Reported, err = r.p.InForce(ctx, s, r.Cluster); err != nil {
@@ -288,7 +283,6 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	}
 }
 
-// budgets reads the spent budgets.
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
 	var err error
 	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, r.p.Classes(), b.OfClass(), b.OfCluster); err != nil {
@@ -300,7 +294,6 @@ func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budget
 	slices.SortFunc(r.Budgets, func(x, y Budget) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.Class, y.Class)) })
 }
 
-// readLedger reads the state of the exporter, and what waits.
 func (r *reading) readLedger(ctx context.Context, s *stream.Stream) {
 	l, err := ledger.Draw(ctx, s, r.Cluster, r.p.Now(), ledger.Late)
 	if err != nil {
@@ -349,7 +342,7 @@ func (r *reading) controller(ctx context.Context) {
 	}
 }
 
-// setVerdict sets the verdict: problems take precedence over what waits.
+// setVerdict puts problems before what waits.
 func (r *reading) setVerdict() {
 	// A plan in observe mode leads nowhere unless a person applies it.
 	waits := len(r.Breakers) > 0 || r.Backlog != nil && r.Backlog.Dead > 0 ||

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// An engineer is woken, and reads one screen: first all is well, then one thing after the other fails.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	c, _ := operator.Small(t)
@@ -45,7 +44,6 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
-	// Before the setup nothing can be read, which is not healthy.
 	if got := c.Run(t.Context(), "status"); got.Code != command.CodeFailed || strings.Contains(got.Out, "All is well") ||
 		!strings.Contains(got.Out, "Cases       unknown: ") {
 		t.Errorf("before the setup: %+v", got)
@@ -75,7 +73,6 @@ Last 24 h   0 fixed, 0 synced (traffic not proven), 0 recovered, 0 failed
 		t.Errorf("without a name, of the only cluster: %+v", got)
 	}
 
-	// Other people's nights: cases in each state.
 	records := operator.Lately()
 	add := func(class string, i int, change func(*event.Record)) {
 		r := records[len(records)-1]
@@ -117,7 +114,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Errorf("of the namespace with all cases: %+v", got)
 	}
 
-	// Everything at once still fits.
 	operator.PutInForce(t, s, "c1", "mode: fix\nrisk: medium\nclasses: {tag-missing: {risk: high}}\nrules: [{namespaces: [prod], mode: observe}]\n"+
 		"freezes: [{name: "+strings.Repeat("sale ", 20)+", from: 2020-01-01T00:00:00Z, until: 2100-01-01T00:00:00Z}]\n")
 	for _, args := range [][]string{
@@ -167,7 +163,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	run(command.CodeFailed, "lbremedy    The exporter is silent", "Exporter    silent for 10m\n")
 	tell(time.Now())
 
-	// Without the cluster and the cloud only the version of the controller is unknown.
 	alone := c
 	c = alone.With("LBREMEDY_KUBECONFIG", "nowhere")
 	run(cli.CodeOpen, "controller unknown\n")
@@ -177,7 +172,6 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 	}
 }
 
-// Without NATS the status says so, and reports nothing as fine.
 func TestStatusWithoutNATS(t *testing.T) {
 	t.Parallel()
 	c := operator.Call{Env: operator.Home(t)}
@@ -201,7 +195,7 @@ func TestStatusWithoutNATS(t *testing.T) {
 	}
 }
 
-// fits fails unless a text has at most 24 lines of at most 80 columns.
+// fits allows at most 24 lines of at most 80 columns.
 func fits(t *testing.T, text string) {
 	t.Helper()
 	if n := strings.Count(text, "\n"); n > 24 {
@@ -214,7 +208,6 @@ func fits(t *testing.T, text string) {
 	}
 }
 
-// masked replaces what differs between runs.
 func masked(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -33,8 +33,7 @@ that returns within that time reopens the same tickets.`,
 	return command.Parent(cmd, lsCommand(p), showCommand(p), closeCommand(p))
 }
 
-// incidents returns the incidents of the cluster of the flags, or of all, with the status of each Service in words; unreadable
-// ones are reported and omitted.
+// incidents returns the incidents of the flags' cluster, or of all, with the status of each Service; it reports and omits unreadable ones.
 func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.Incident, error) {
 	list, err := ticket.List(ctx, s)
 	if err != nil && list == nil {
@@ -56,7 +55,7 @@ func incidents(ctx context.Context, p *cli.Program, s *stream.Stream) ([]ticket.
 	return list, nil
 }
 
-// within reports whether an incident belongs to a cluster; "" is any. If it has no Services left, its scope decides.
+// within reports whether an incident belongs to a cluster; "" is any. Without Services, its scope decides.
 func within(cluster string, i ticket.Incident) bool {
 	in := func(m ticket.Member) bool { return m.Cluster == cluster }
 	return cluster == "" || slices.ContainsFunc(i.Members, in) || len(i.Members) == 0 && strings.HasSuffix(i.Scope, "-"+cluster)
@@ -119,7 +118,7 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 	return cmd
 }
 
-// noteUntold names the clusters whose policy has no sinks: the one of the flags, and those of the incidents.
+// noteUntold names the clusters without sinks in their policy: the one of the flags, and those of the incidents.
 func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ticket.Incident) {
 	clusters := map[string]bool{}
 	if p.Cluster != "" {
@@ -141,7 +140,6 @@ func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ti
 	}
 }
 
-// sinks describes the sinks' tickets in one line.
 func sinks(p *cli.Program, list []ticket.Notified) string {
 	count := map[string]int{}
 	var order []string
@@ -186,7 +184,6 @@ func result(p *cli.Program, m ticket.Member) string {
 	return p.Tell(event.Status(m.Result).Word())
 }
 
-// incident returns the incident with an ID or its beginning.
 func incident(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (ticket.Incident, error) {
 	if name == "" { // all IDs begin with it
 		return ticket.Incident{}, command.Wrong("%q is not an incident: name one by its ID or the start of it", name)

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A person lists the open incidents, looks at one, and closes it.
 func TestTickets(t *testing.T) {
 	c, s := operator.Embed(t)
 	ctx := t.Context()
@@ -95,7 +94,6 @@ func TestTickets(t *testing.T) {
 	run(0, "   needs-action   ", "", "tickets", "show", list[0].ID)
 	run(0, "ops: open, lbr-", "", "show", "shop/web")
 	run(command.CodeWrong, "", `"" is not an incident`, "tickets", "close", "")
-	// Another cluster's incidents don't appear here.
 	run(0, "", "No incident in cluster c2.\n", "tickets", "ls", "--cluster", "c2")
 	run(0, "[]\n", "", "tickets", "ls", "--cluster", "c2", "-o", "json")
 	for _, verb := range []string{"show", "close"} {

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
 
-// A notifier opens and closes tickets at the sinks in force, which may change.
 type notifier struct {
 	*upRun
 	env      *host.Connection
@@ -34,7 +33,6 @@ type notifier struct {
 	before map[string]observe.Notifications // by sink, of ended followers, and of faulty sinks
 }
 
-// notifier returns a notifier for the sinks in force. Without a usable policy it notifies nobody.
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
 	t := &notifier{upRun: u, env: env, again: time.Minute}
 	v, err := u.source.Read(ctx)
@@ -49,15 +47,13 @@ func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	return t, nil
 }
 
-// pause stops all notifications.
 func (t *notifier) pause(why error) {
 	said := event.Redact(why.Error())
 	t.Log().Error("nobody is notified: the policy cannot be used", "error", said)
 	t.Note("Notified: nobody (%s).", strings.ReplaceAll(said, "\n", "; "))
 }
 
-// take makes a follower for the sinks. A faulty sink is notified with the built-in text, or with its previous configuration, or
-// not at all: it must not affect other sinks or the handling of failures.
+// take makes a follower. A faulty sink gets the built-in text, its previous configuration, or nothing: it must not affect other sinks or failures.
 func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 	t.sinks, t.people, t.notified, t.faults = v.Sinks, v.People, nil, map[string]string{}
 	try := func(s policy.Sink) error {
@@ -108,7 +104,6 @@ func (t *notifier) report() {
 	}
 }
 
-// refused returns the counters of ended followers, with n more refusals for each faulty sink.
 func (t *notifier) refused(n int64) map[string]observe.Notifications {
 	all := maps.Clone(t.before)
 	if all == nil {
@@ -120,7 +115,6 @@ func (t *notifier) refused(n int64) map[string]observe.Notifications {
 	return all
 }
 
-// notifications returns the counters of all followers, by sink.
 func (t *notifier) notifications() map[string]observe.Notifications {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +131,6 @@ func (t *notifier) sum() map[string]observe.Notifications {
 	return all
 }
 
-// run notifies until ctx ends, and switches to changed sinks.
 func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
@@ -156,7 +149,7 @@ func (t *notifier) run(ctx context.Context) error {
 	return nil
 }
 
-// change waits for other sinks or people, or for the end of a fault, and returns the new notifier; nil if ctx ends before.
+// change returns a new notifier when sinks or people change or a fault ends; nil if ctx ends before.
 func (t *notifier) change(ctx context.Context) *notifier {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()

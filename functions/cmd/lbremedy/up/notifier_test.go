@@ -25,13 +25,11 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// connection returns an environment whose hands could write Events.
 func connection(env *engine.Env) *host.Connection {
 	return &host.Connection{Env: env, Clients: &hand.Clients{KubeWriter: &kube.Writer{}}}
 }
 
-// A faulty sink prevents neither other notifications nor up itself: one whose template is missing uses the built-in text, and
-// another one is omitted. Both count as refused until they are repaired.
+// A faulty sink stops neither others nor up: one without its template uses the built-in text, another is omitted. Both count as refused.
 func TestSinksWithFaults(t *testing.T) {
 	c, s := operator.Embed(t)
 	file := filepath.Join(t.TempDir(), "text.tmpl")
@@ -106,7 +104,6 @@ func TestSinkWithoutWayBack(t *testing.T) {
 	}
 }
 
-// notifying runs a notifier for these sinks, and returns its log, a channel for its end, and a function that ends it.
 func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, done <-chan error, cancel func()) {
 	t.Helper()
 	said = new(shell.Log)
@@ -123,7 +120,6 @@ func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, d
 	return said, ended, cancel
 }
 
-// A sink that NATS can't set up doesn't delay the others.
 func TestSinkWithoutConsumer(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -146,7 +142,6 @@ func TestSinkWithoutConsumer(t *testing.T) {
 	}
 }
 
-// If a notifier can't follow the audit, it retries, and nothing ends.
 func TestNotifierWithoutJournal(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})

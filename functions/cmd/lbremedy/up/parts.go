@@ -7,12 +7,10 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// parts selects the parts that "lbremedy up" runs.
 type parts struct {
 	exporter, worker, notifier bool
 }
 
-// allParts are all parts, by their names in --parts.
 const allParts = "exporter,worker,notifier"
 
 func readParts(list string) (parts, error) {
@@ -27,7 +25,6 @@ func readParts(list string) (parts, error) {
 	return p, nil
 }
 
-// who returns the name of the process in the audit and in NATS.
 func (p parts) who() string {
 	switch {
 	case p.worker:

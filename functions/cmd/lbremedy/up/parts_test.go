@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// Up refuses an invalid selection of parts before it connects.
 func TestParts(t *testing.T) {
 	nats := []string{"--nats", "nats://127.0.0.1:1"}
 	for name, tt := range map[string]struct {
@@ -59,8 +58,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Two notifiers send once what another process wrote into the audit. They use neither the cluster, which is unreachable, nor the
-// cloud, and measure the state. Only the engine reports the policy in force.
+// Two notifiers send once, without the cluster or the cloud, and measure the state. Only the engine reports the policy in force.
 func TestNotifiers(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -159,7 +157,7 @@ func TestNotifiers(t *testing.T) {
 	}
 }
 
-// A notifier with a sink at Alibaba Cloud calls the cloud, counts that, and continues without an answer.
+// A notifier with a sink at Alibaba Cloud counts its calls, and continues without an answer.
 func TestNotifierAsksTheCloud(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
@@ -187,7 +185,6 @@ func TestNotifierAsksTheCloud(t *testing.T) {
 	u.End(t)
 }
 
-// nowhere returns a testbed whose programs reach NATS, but neither a cluster nor the cloud.
 func nowhere(t *testing.T, natsURL string) *operator.Testbed {
 	t.Helper()
 	sc := &operator.Testbed{Namespace: "shop"}
@@ -200,7 +197,6 @@ func nowhere(t *testing.T, natsURL string) *operator.Testbed {
 	return sc
 }
 
-// metricsOf returns the metrics once they contain the texts.
 func metricsOf(t *testing.T, address string, wants ...string) string {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

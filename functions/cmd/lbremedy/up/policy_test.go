@@ -25,7 +25,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// begun starts an engine with a policy file, and returns its log.
 func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(string), said *shell.Log) {
 	t.Helper()
 	c, s := operator.Embed(t)
@@ -57,8 +56,7 @@ func begun(t *testing.T, text string) (c operator.Call, u *up.UpRun, put func(st
 	}, said
 }
 
-// The engine reports its policy and the source of it, at the start and on changes. Without a usable policy it says so once, in its
-// log too, is not ready, and commands say why, until the policy is repaired.
+// The engine reports its policy and source at the start and on changes. Without a usable policy it says so once and is not ready; commands say why.
 func TestTold(t *testing.T) {
 	c, u, put, said := begun(t, "mode: fix\nrisk: medium\n# people ask why\n")
 	s := c.Stream(t)
@@ -126,8 +124,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// The policy decides whose clicks count and who is notified: write access to NATS adds nobody. Without a usable policy nobody is
-// notified and no click counts, and up says so once.
+// The policy decides whose clicks count and who is notified, not write access to NATS. Without a usable policy nobody is, and up says so once.
 func TestPeople(t *testing.T) {
 	c, u, put, said := begun(t, "mode: observe\n")
 	s := c.Stream(t)
@@ -178,8 +175,7 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// A ConfigMap that is missing, wrong or unreadable pauses up, even at the start, and nothing is written; up says why, once, and
-// continues when it is repaired.
+// A ConfigMap that is missing, wrong or unreadable stops all writes, even at the start; up says why, once, and continues when it is repaired.
 func TestConfigMap(t *testing.T) {
 	t.Parallel()
 	c := cluster.Alone(t)
@@ -253,7 +249,6 @@ func TestConfigMap(t *testing.T) {
 	u.End(t)
 }
 
-// A --policy that names neither a usable file nor a ConfigMap is a mistake of the caller.
 func TestPolicyMistakes(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

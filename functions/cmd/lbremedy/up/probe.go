@@ -16,7 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/probe"
 )
 
-// probes holds the flags for probing.
 type probes struct {
 	every     time.Duration // interval; zero: nothing is probed
 	namespace string        // of the Service
@@ -58,7 +57,6 @@ func (p *probes) check(of *cli.Program, parts parts) error {
 	return nil
 }
 
-// probing probes now and at each interval, until ctx ends.
 func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe.Probe) error {
 	p := &probe.Prober{
 		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,

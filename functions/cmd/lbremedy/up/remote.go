@@ -24,7 +24,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
 
-// hands makes functions handle the classes in the routes file, and this process the others.
+// hands lets functions handle the classes in the routes file, and this process the others.
 func (u *upRun) hands(env *host.Connection) error {
 	switch {
 	case u.routes == "" && len(u.Declared) > 0 && u.parts.worker:
@@ -80,8 +80,7 @@ func (u *upRun) hands(env *host.Connection) error {
 	return nil
 }
 
-// reach calls each function once, a few at a time, and logs those that don't accept calls. Failures of such a class are retried
-// until its function does.
+// reach calls each function once and logs those that don't accept calls. Failures of such a class are retried until its function does.
 func (u *upRun) reach(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(8)

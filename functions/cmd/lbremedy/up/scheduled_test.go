@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/shell"
 )
 
-// Findings of a scheduled run are counted by check and severity, whatever their object.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	m := observe.New("v1", "c1")
@@ -44,7 +43,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A process that dies in its runs leaves only its lock: finding it is not a completed run, and neither is a new process.
+// A process that dies in its runs leaves only its lock: neither that nor a new process is a completed run.
 func TestDiesInItsRuns(t *testing.T) {
 	t.Parallel()
 	env := &engine.Env{Cluster: "c1", Who: "worker", Stream: nats.Streams(t)}

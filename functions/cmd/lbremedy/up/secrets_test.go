@@ -17,8 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A person who may write the policy can't make the process send its login secrets, or send anything unencrypted: it reads only
-// what it was started with.
+// A writer of the policy can't make the process send its login secrets, or send anything unencrypted: it reads only what it was started with.
 func TestSecrets(t *testing.T) {
 	c, s := operator.Embed(t)
 	dir, outside := t.TempDir(), operator.Write(t, "token", "the-token-of-the-pod")
@@ -81,7 +80,6 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 
-	// While it runs, a sink keeps its secret.
 	policyFile := operator.Write(t, "policy.yaml", `{"tell":[{"name":"e","kind":"event"}]}`)
 	var said strings.Builder
 	u := &up.UpRun{Program: c.Program(io.Discard, &said)}

@@ -11,7 +11,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// sizeFlags adds the flags for the size of the streams and how long they keep messages. Flags not given leave zero.
 func sizeFlags(cmd *cobra.Command, s *stream.Settings) {
 	size := func(name, usage string, to *int64) {
 		cmd.Flags().Func(name, usage, func(text string) error {

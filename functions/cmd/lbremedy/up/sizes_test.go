@@ -17,7 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// The advice in the alert on a full stream works as written: a refused publisher that retries succeeds, and the next setup keeps the size.
+// The alert's advice on a full stream works: a refused publisher that retries succeeds, and the next setup keeps the size.
 func TestAdviceOnAFullStream(t *testing.T) {
 	c, s := operator.Embed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -56,7 +56,6 @@ func TestTraces(t *testing.T) {
 	}
 	u.End(t) // sends what waits
 
-	// The spans of the run that fixed it, each within the one above.
 	trace := event.TraceID(fixed.Trace)
 	if want := event.TraceID(event.TraceOf("c-cli", fixed.Event)); trace != want {
 		t.Errorf("the record is of trace %q, want %q", trace, want)
@@ -90,7 +89,7 @@ func TestTraces(t *testing.T) {
 		return up
 	}
 	const run = "run vswitch-ip-exhausted"
-	// Another delivery of the failure can have a run of its own, and one run may have written what a later one proved.
+	// Another delivery can have its own run, and one run may have written what a later one proved.
 	inRun := func(s *otlp.Span) *otlp.Span {
 		for ; s != nil && s.Name != run; s = spans[hex.EncodeToString(s.ParentSpanId)] {
 		}
@@ -145,7 +144,6 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// An invalid collector address is reported before anything begins.
 func TestTracesWrong(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	got := operator.Call{Env: operator.Home(t)}.Run(t.Context(), "up", "--cluster", "c1", "--region", "cn-hangzhou", "--kubeconfig", "nowhere")

@@ -1,5 +1,5 @@
-// Package up holds the commands that run lbremedy: "up" watches a cluster with all or some of the parts in one process, or
-// prepares NATS for them, and "keys" makes an engine's key. Begin with Commands.
+// Package up holds "up", which runs the parts of lbremedy in one process or prepares NATS, and "keys", which makes an engine's key. Begin
+// with Commands.
 package up
 
 import (
@@ -49,7 +49,6 @@ func Commands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{upCommand(p), keysCommand(p)}
 }
 
-// An upRun is one call of up.
 type upRun struct {
 	*cli.Program
 	policy, listen string
@@ -146,7 +145,6 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 	return cmd
 }
 
-// setUp prepares NATS, and prints what it has changed.
 func (u *upRun) setUp(ctx context.Context) error {
 	c := u.streams
 	if c.Clusters = []string{u.Cluster}; u.Cluster == "" {
@@ -267,8 +265,7 @@ func (u *upRun) run(ctx context.Context) error {
 	return u.work(ctx, env, listener, posts)
 }
 
-// env connects to the cluster and the cloud. A notifier alone uses them only for a sink of kind event or alibaba, when there is
-// something to send.
+// env connects to the cluster and the cloud. A notifier alone uses them only to send to a sink of kind event or alibaba.
 func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, error) {
 	if u.parts.notifier && !u.parts.exporter && !u.parts.worker {
 		config.Credentials = u.Keys
@@ -288,7 +285,7 @@ func (u *upRun) env(ctx context.Context, config host.Config) (*host.Connection, 
 	return env, nil
 }
 
-// endTraces sends the waiting traces. A collector that doesn't answer doesn't prevent the program from ending.
+// endTraces sends the waiting traces. A collector that doesn't answer doesn't keep the program from ending.
 func (u *upRun) endTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -297,7 +294,7 @@ func (u *upRun) endTraces(ctx context.Context) {
 	}
 }
 
-// choose sets the source of the policy. An unusable file is a mistake of the caller; a ConfigMap may be repaired while up runs.
+// choose treats an unusable file as the caller's mistake; a ConfigMap may be repaired while up runs.
 func (u *upRun) choose(ctx context.Context) error {
 	if u.policy == "" {
 		u.source = policyfile.FromNothing(u.ParsePolicy)
@@ -322,7 +319,6 @@ func (u *upRun) declaredIDs() []string {
 	return ids
 }
 
-// inForce reads the policy, and logs and reports changes.
 func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	v, err := u.source.Read(ctx)
 	if ctx.Err() != nil {
@@ -361,7 +357,6 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	u.unreported = false
 }
 
-// begin sets the stream up, and reports the policy.
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	c := u.streams
 	c.Clusters = []string{u.Cluster}
@@ -480,8 +475,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 	return nil
 }
 
-// measure adds the metrics of the running parts, nil for the others, and returns functions that keep them up to date. The notifier
-// measures the overall state: several programs on one NATS would count the same.
+// measure returns functions that keep metrics current. Only the notifier measures the overall state, which several programs would count twice.
 func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, tickets *notifier) []func() error {
 	u.metrics.Full(s.Full)
 	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
@@ -500,12 +494,11 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	}}
 }
 
-// oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the account's limit, which it shares
-// with the controller.
+// oftenest is the shortest interval of scheduled runs: each makes some hundred calls from the limit that the account shares with the controller.
 const oftenest = 5 * time.Minute
 
-// scheduled runs the doctor soon and then at each interval. A failed run is retried at the next one. The first run waits for a
-// random time, to keep programs that start together from spending the account's calls together.
+// scheduled first waits for a random time: programs that start together would spend the account's calls together. A failed run is retried
+// at the next interval.
 func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
 	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
 	defer next.Stop()
@@ -553,10 +546,8 @@ func checkIDs(checks []*doctor.Check) []string {
 	return ids
 }
 
-// startWithin is the longest delay of the first scheduled run.
 const startWithin = time.Minute
 
-// report sets the metrics of a scheduled run's findings.
 func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	findings, unknown := map[[2]string]int{}, map[string]int{}
 	for _, f := range r.Findings {
@@ -568,10 +559,9 @@ func report(said *observe.Doctor, at time.Time, r doctor.Result) {
 	said.Ended(at, r.Took, findings, unknown)
 }
 
-// reread is how often the policy is read to report it. It is also read before each write.
+// reread is how often the policy is read for reports. It is also read before each write.
 const reread = 2 * time.Second
 
-// follow prints and reports the policy in force until ctx ends.
 func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	tick := time.NewTicker(reread)
 	defer tick.Stop()
@@ -586,7 +576,6 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 	}
 }
 
-// readState reads the overall state from the stream.
 func (u *upRun) readState(ctx context.Context, s *stream.Stream) (observe.State, error) {
 	now := observe.State{Classes: u.Classes()}
 	v, _, err := u.InForce(ctx, s, u.Cluster)
@@ -628,7 +617,6 @@ func (u *upRun) readState(ctx context.Context, s *stream.Stream) (observe.State,
 	return now, err
 }
 
-// seen counts and traces a run, and prints the case's status if it is new.
 func (u *upRun) seen(r event.Record, err error) {
 	u.metrics.OnRun(r, err)
 	u.traces.OnRun(r)
@@ -650,7 +638,7 @@ func (u *upRun) seen(r event.Record, err error) {
 	}
 }
 
-// ready returns a function that checks that NATS answers, that the policy is usable and, with an exporter, that failures get through.
+// ready returns a check that NATS answers, the policy is usable and, with an exporter, failures get through.
 func ready(x *exporter.Exporter, s *stream.Stream, source *policyfile.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := s.Ping(ctx)

@@ -13,7 +13,7 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy asks: what a load balancer is called is for the owner of the Service to say.
+// Remedy asks: the owner of the Service chooses the load balancer's name.
 var Remedy = &remedy.Remedy{
 	Class:      "name-reserved",
 	Doc:        doc,
@@ -22,7 +22,6 @@ var Remedy = &remedy.Remedy{
 	StillFails: stillFails,
 }
 
-// nameOf is the short name of the annotation that names the load balancer.
 const nameOf = "name"
 
 func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
@@ -34,7 +33,6 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}, nil
 }
 
-// stillFails reports whether the Service still asks for a name.
 func stillFails(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 	name, _ := ccm.Annotation(c.Service, nameOf)
 	return remedy.Is(name != ""), nil

@@ -1,5 +1,4 @@
-// Ccm-standin is a stand-in for a real controller in CCM_BIN: the simulated controller with the flags, the environment
-// and the cloud configuration of a real one. See test/sim/controller/standin.
+// Ccm-standin is a stand-in for a real controller in CCM_BIN, with the interface of a real one. See test/sim/controller/standin.
 //
 //	go build -o bin/ccm-standin ./test/sim/cmd/ccm-standin
 //	CCM_BIN=$PWD/bin/ccm-standin make demo

@@ -15,14 +15,13 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// A client talks to the admin API of a simulation.
 type client struct {
 	record
 	http *http.Client
 }
 
 func newClient(r record) *client {
-	// No proxy: requests must not leave the machine.
+	// Requests must not leave the machine, so the client uses no proxy.
 	return &client{r, &http.Client{
 		Transport:     &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -31,7 +30,6 @@ func newClient(r record) *client {
 
 var errAbsent = errors.New("not there")
 
-// open makes a request below /sim/ and returns the answer's body.
 func (c *client) open(ctx context.Context, method, path string, body []byte, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+"/sim/"+path, bytes.NewReader(body))
 	if err != nil {
@@ -64,7 +62,7 @@ func (c *client) open(ctx context.Context, method, path string, body []byte, acc
 	return nil, fmt.Errorf("the simulation answered %s: %s", resp.Status, said)
 }
 
-// do makes a request with the body in, unless nil, and decodes the answer into out, unless nil.
+// do sends in and decodes the answer into out, unless they are nil.
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -76,7 +74,6 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 	return c.send(ctx, method, path, body, out)
 }
 
-// send is do with an encoded JSON or YAML body.
 func (c *client) send(ctx context.Context, method, path string, body []byte, out any) error {
 	answer, err := c.open(ctx, method, path, body, "application/json")
 	if err != nil {
@@ -92,7 +89,6 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// text returns an answer in its form for people.
 func (c *client) text(ctx context.Context, path string) (string, error) {
 	answer, err := c.open(ctx, http.MethodGet, path, nil, "application/yaml")
 	if err != nil {
@@ -111,5 +107,4 @@ func (c *client) world(ctx context.Context) (*sim.World, error) {
 	return &w, c.send(ctx, http.MethodGet, "world", nil, &w)
 }
 
-// thing returns the path of an object.
 func thing(kind, id string) string { return kind + "/" + url.PathEscape(id) }

@@ -18,7 +18,6 @@ import (
 // quick is the time-out of completion, because somebody is typing.
 const quick = time.Second
 
-// asking returns a client for completion, or nil if no simulation runs.
 func (p *program) asking(cmd *cobra.Command) *client {
 	if p.settle(cmd.Root().PersistentFlags()) != nil {
 		return nil
@@ -30,8 +29,7 @@ func (p *program) asking(cmd *cobra.Command) *client {
 	return c
 }
 
-// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by
-// fields.
+// completeThings completes a kind, and then up to this many IDs (any number if negative), optionally followed by fields.
 func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -68,7 +66,6 @@ func (p *program) completeThings(arguments int, fields bool) cobra.CompletionFun
 	}
 }
 
-// assignable returns the fields of an object that set accepts.
 func assignable(t reflect.Type) []cobra.Completion {
 	if t.Kind() != reflect.Struct {
 		return nil
@@ -93,7 +90,6 @@ func assignable(t reflect.Type) []cobra.Completion {
 	return all
 }
 
-// ids returns the IDs of a kind, with distinguishing fields.
 func (c *client) ids(cmd *cobra.Command, kind string) []cobra.Completion {
 	ctx, cancel := context.WithTimeout(contextOf(cmd), quick)
 	defer cancel()
@@ -158,7 +154,6 @@ func completeActions(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return sim.Actions(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeBareActions completes actions without their product.
 func completeBareActions(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
 	for _, a := range sim.Actions() {

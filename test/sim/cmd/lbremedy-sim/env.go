@@ -36,7 +36,6 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 		"LBREMEDY_REGION": w.Region, "LBREMEDY_CLUSTER": w.Cluster.ID,
 		// For the aliyun CLI: https://www.alibabacloud.com/help/en/cli/environment-variables
 		"ALIBABA_CLOUD_ENDPOINT": r.Address, "ALIBABA_CLOUD_IGNORE_PROFILE": "TRUE",
-		// For the controller.
 		"ALICLOUD_CLIENT_SCHEME": "HTTP", "METADATA_ENDPOINT": "http://" + r.Address,
 		"ACCESS_KEY_ID": k.AccessKeyID, "ACCESS_KEY_SECRET": k.Secret,
 	}
@@ -53,7 +52,6 @@ func environmentOf(r record, w *sim.World) (environment, error) {
 	return e, nil
 }
 
-// A shell is the syntax for an environment.
 type shell struct{ set, unset, quote, escaped string }
 
 var shells = map[string]shell{
@@ -61,7 +59,6 @@ var shells = map[string]shell{
 	"fish": {"set -gx %s %s", "set -e %s", "'", `\'`},
 }
 
-// write returns shell commands that set the environment, or with leave restore it.
 func (e environment) write(kind string, leave bool) string {
 	s := shells[kind]
 	var b strings.Builder
@@ -79,7 +76,6 @@ func (e environment) write(kind string, leave bool) string {
 	return b.String()
 }
 
-// shellOf returns the kind of shell that the flag or the environment names.
 func (p *program) shellOf(flag string) (string, error) {
 	switch flag {
 	case "sh", "fish":

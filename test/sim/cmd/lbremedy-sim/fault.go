@@ -36,7 +36,6 @@ type fault struct {
 	Rate      float64      `json:"rate,omitempty"`
 }
 
-// does returns a fault's effect on a call.
 func (f fault) does() string {
 	var all []string
 	if f.Delay > 0 {
@@ -137,7 +136,6 @@ The answer is the fault's number.`,
 	return cmd
 }
 
-// matching returns the actions of a product, or of all if empty, that match a pattern.
 func matching(product, pattern string) []string {
 	return slices.DeleteFunc(sim.Actions(), func(a string) bool {
 		of, name, _ := strings.Cut(a, ":")
@@ -348,7 +346,6 @@ func (p *program) follow(cmd *cobra.Command, c *client, query string) error {
 	}
 }
 
-// one prints a call of a stream.
 func (p *program) one(k call) error {
 	switch p.output {
 	case "json":

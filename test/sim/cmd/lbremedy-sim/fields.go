@@ -43,7 +43,6 @@ func kindOf(word string) (string, error) {
 
 func kinds() []string { return slices.Sorted(maps.Keys(sim.Kinds())) }
 
-// typeOf returns the type of a kind's objects, or of the world.
 func typeOf(kind string) reflect.Type {
 	world := reflect.TypeFor[sim.World]()
 	if kind == worldKind {
@@ -55,10 +54,8 @@ func typeOf(kind string) reflect.Type {
 	return reflect.TypeFor[map[string]any]()
 }
 
-// worldKind names the world where a kind is expected.
 const worldKind = "world"
 
-// fieldOf returns the field of a struct with a JSON name.
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.IsExported() && jsonName(f) == name {
@@ -73,7 +70,6 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// fieldNames returns the JSON names of a struct's fields.
 func fieldNames(t reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
@@ -90,7 +86,7 @@ type assignment struct {
 	value any // nil removes
 }
 
-// assign parses an assignment to an object of a type. The type decides whether the value is plain text or YAML.
+// assign parses an assignment. The type decides whether the value is plain text or YAML.
 func assign(t reflect.Type, text string) (assignment, error) {
 	name, raw, ok := cutAssignment(text)
 	if !ok || name == "" {
@@ -213,7 +209,6 @@ func valueOf(t reflect.Type, raw string) (any, error) {
 	return v, nil
 }
 
-// patchOf returns the merge patch of assignments.
 func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
 	patch := map[string]any{}
 	for _, text := range texts {
@@ -235,10 +230,8 @@ func patchOf(t reflect.Type, texts []string) (map[string]any, error) {
 	return patch, nil
 }
 
-// noise are phrases of YAML and JSON parsers in errors.
 var noise = regexp.MustCompile(`error unmarshaling JSON: |while decoding JSON: |error converting YAML to JSON: |json: |Go struct `)
 
-// oneLine returns the error's text on one line, without noise.
 func oneLine(err error) error {
 	return errors.New(noise.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), ""))
 }

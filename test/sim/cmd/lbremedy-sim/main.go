@@ -1,9 +1,7 @@
-// Lbremedy-sim runs the simulated cloud, and a controller if it has a cluster, for a person who wants to break things
-// by hand, watch, and repair them.
-//
-// "lbremedy-sim up" is the cloud: it listens on loopback until it is stopped. All other commands use its admin API.
-// They find its address in a state directory, or in the environment that up prints. Commands print data to standard
-// output as a table, JSON or YAML, and messages to standard error.
+// Lbremedy-sim runs the simulated cloud, and a controller if it has a cluster, for a person who wants to break things, watch, and
+// repair them. "lbremedy-sim up" is the cloud: it listens on loopback until it is stopped. All other commands use its admin API,
+// whose address they find in a state directory or in the environment that up prints. Commands print data to standard output as a
+// table, JSON or YAML, and messages to standard error.
 package main
 
 import (
@@ -20,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// version is set by the build.
 var version = "dev"
 
 func main() {
@@ -30,7 +27,6 @@ func main() {
 	})
 }
 
-// A program is one run of lbremedy-sim, with its inputs and outputs.
 type program struct {
 	in       io.Reader
 	out, err io.Writer
@@ -39,7 +35,6 @@ type program struct {
 	name, server, state, output string // global flags
 }
 
-// run executes the command in the arguments and returns the exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
 	root.SetIn(p.in)
@@ -112,7 +107,6 @@ func (p *program) settle(flags *pflag.FlagSet) error {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
-// note prints a message for a person.
 func (p *program) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(p.err, command.Clean(fmt.Sprintf(format, args...)))
 }

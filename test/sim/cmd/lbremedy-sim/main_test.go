@@ -29,7 +29,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A person runs the program repeatedly, on a machine of the test.
 type person struct {
 	*testing.T
 	env map[string]string
@@ -40,20 +39,17 @@ func somebody(t *testing.T) person {
 	return person{t, map[string]string{"HOME": t.TempDir()}}
 }
 
-// said is the result of a run.
 type said struct {
 	code     int
 	out, err string
 }
 
-// run runs the program with a standard input.
 func (p person) run(ctx context.Context, in string, args ...string) said {
 	var out, errs bytes.Buffer
 	code := (&program{in: strings.NewReader(in), out: &out, err: &errs, getenv: func(name string) string { return p.env[name] }}).run(ctx, args)
 	return said{code, out.String(), errs.String()}
 }
 
-// good runs a command that must succeed, and returns its output.
 func (p person) good(args ...string) string {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -63,7 +59,6 @@ func (p person) good(args ...string) string {
 	return got.out
 }
 
-// bad runs a command that must fail with a code and a sentence.
 func (p person) bad(code int, says string, args ...string) {
 	p.Helper()
 	got := p.run(p.Context(), "", args...)
@@ -75,7 +70,6 @@ func (p person) bad(code int, says string, args ...string) {
 	}
 }
 
-// up runs a simulation until the test ends, and returns its announcement.
 func (p person) up(args ...string) announcement {
 	p.Helper()
 	ctx, stop := context.WithCancel(p.Context())
@@ -110,7 +104,6 @@ func (p person) write(name, text string) string {
 	return file
 }
 
-// describe lists load balancers with a client configured by env.
 func describe(t *testing.T, env map[string]string) *slb.DescribeLoadBalancersResponse {
 	t.Helper()
 	client, err := slb.NewClientWithOptions(env["ALIBABA_CLOUD_REGION_ID"], sdk.NewConfig().WithScheme(env["ALICLOUD_CLIENT_SCHEME"]),
@@ -181,7 +174,6 @@ func TestEnvironment(t *testing.T) {
 	p.good("reset")
 	p.good("env")
 
-	// A shell reads quotes of any kind as text.
 	odd := environment{"A": `it's \ $HOME "x"`}
 	if got := odd.write("sh", false); got != `export A='it'\''s \ $HOME "x"'`+"\n" {
 		t.Errorf("got %s", got)
@@ -191,7 +183,6 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestFinding tests how commands find a simulation, and that they use only this machine.
 func TestFinding(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
@@ -258,7 +249,6 @@ func TestFinding(t *testing.T) {
 	p.bad(command.CodeFailed, "has no admin API", "ls", "--server", other.Addr())
 }
 
-// TestByHand breaks and repairs things.
 func TestByHand(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web, tags: {a.b: c, d: e}, vswitch: vsw-1}]\nvswitches: [{id: vsw-1, "+
@@ -350,7 +340,6 @@ func slbClient(t *testing.T, env map[string]string) *slb.Client {
 	return client
 }
 
-// TestFollow follows calls until it has enough.
 func TestFollow(t *testing.T) {
 	p := somebody(t)
 	a := p.up()
@@ -382,7 +371,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestEdit edits with programs as editors.
 func TestEdit(t *testing.T) {
 	p := somebody(t)
 	p.up("--world", p.write("world.yaml", "loadBalancers: [{id: lb-a, name: web}]"))
@@ -421,8 +409,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no
-// change.
+// TestMistakes checks that each mistake yields one sentence with the cause and the correction, an exit code, and no change.
 func TestMistakes(t *testing.T) {
 	p := somebody(t)
 	bad := p.write("bad.yaml", "nothing: true\n")
@@ -541,7 +528,6 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	}
 }
 
-// TestHelp checks that every command has a description, and most an example.
 func TestHelp(t *testing.T) {
 	p := somebody(t)
 	var check func(path []string, text string)
@@ -622,8 +608,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestController breaks the cloud by hand, waits for the controller's failure, repairs it, and waits for the load
-// balancer.
 func TestController(t *testing.T) {
 	t.Setenv(controller.BinaryVariable, "")
 	c := cluster.Join(t)
@@ -651,7 +635,6 @@ func TestController(t *testing.T) {
 	}
 }
 
-// TestRealController runs the stand-in as CCM_BIN.
 func TestRealController(t *testing.T) {
 	c := cluster.Alone(t) // it syncs all Services
 	ns := c.Namespace(t)
@@ -676,7 +659,6 @@ func TestRealController(t *testing.T) {
 	}
 }
 
-// watchEvents returns a function that waits for an Event of the namespace.
 func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part string) {
 	t.Helper()
 	events, err := c.Client().CoreV1().Events(ns).Watch(t.Context(), metav1.ListOptions{})
@@ -703,7 +685,6 @@ func watchEvents(t *testing.T, c *cluster.Cluster, ns string) func(reason, part 
 	}
 }
 
-// createService creates a LoadBalancer Service.
 func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	t.Helper()
 	_, err := c.Client().CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
@@ -715,7 +696,6 @@ func createService(t *testing.T, c *cluster.Cluster, ns string) {
 	}
 }
 
-// TestRAM checks that a world can define the controller's and the operator's rights.
 func TestRAM(t *testing.T) {
 	p := somebody(t)
 	a := p.up("--world", p.write("world.yaml", "callers: [{name: operator, allow: ['slb:DescribeRegions']}]"))

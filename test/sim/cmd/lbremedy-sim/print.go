@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// print prints a value in the requested format; show prints the table.
 func (p *program) print(value any, show func() error) error {
 	switch p.output {
 	case "json":
@@ -25,7 +24,6 @@ func (p *program) line(format string, args ...any) error {
 	return err
 }
 
-// table prints a table.
 func (p *program) table(columns []any, rows [][]any) error {
 	t := command.Table(columns...)
 	for _, r := range rows {

@@ -19,7 +19,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller/standin"
 )
 
-// programVariable makes the test binary the program.
 const programVariable = "LBREMEDY_SIM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -30,20 +29,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A machine is a home directory in which the program runs as a process.
 type machine struct {
 	testing.TB
 	home string
 }
 
-// command returns the program as a process that is not started.
 func (m machine) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(m.Context(), os.Args[0], args...)
 	cmd.Env = []string{programVariable + "=1", "HOME=" + m.home, "PATH=" + os.Getenv("PATH"), "ALIBABA_CLOUD_SECURITY_TOKEN=of somebody's"}
 	return cmd
 }
 
-// A running is the process of up.
 type running struct {
 	*exec.Cmd
 	announcement
@@ -70,7 +66,6 @@ func (m machine) up(args ...string) running {
 	return r
 }
 
-// end sends a signal and returns the exit code and the duration of the end.
 func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -84,8 +79,7 @@ func (r running) end(t testing.TB, s os.Signal) (int, time.Duration) {
 	return r.ProcessState.ExitCode(), time.Since(began)
 }
 
-// TestReadyAtOnce checks that the program starts within 100 ms. Because other programs run, the fastest of several
-// attempts counts, and otherwise its processor time, which includes more than the start.
+// TestReadyAtOnce: the program starts within 100 ms. Because other programs run, the fastest attempt counts, or else its processor time.
 func TestReadyAtOnce(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	best, work := time.Hour, time.Hour
@@ -102,7 +96,6 @@ func TestReadyAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkReady measures the time from the start of the process to its announcement.
 func BenchmarkReady(b *testing.B) {
 	m := machine{b, b.TempDir()}
 	var total time.Duration
@@ -116,7 +109,6 @@ func BenchmarkReady(b *testing.B) {
 	b.ReportMetric(float64(total.Microseconds())/1000/float64(b.N), "ready-ms")
 }
 
-// TestEnds ends the program in all ways, and restarts it.
 func TestEnds(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	record := filepath.Join(m.home, ".local/state/lbremedy-sim/default.json")
@@ -163,7 +155,6 @@ func TestEnds(t *testing.T) {
 	again.end(t, syscall.SIGTERM)
 }
 
-// TestShell uses the announcement and the environment in a shell.
 func TestShell(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	sh := func(script string) string {
@@ -191,7 +182,6 @@ kill $pid && wait $pid && echo ended`)
 	}
 }
 
-// TestCompletionScripts loads the completion scripts in all installed shells.
 func TestCompletionScripts(t *testing.T) {
 	m := machine{t, t.TempDir()}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

@@ -20,7 +20,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 )
 
-// A record describes a running simulation in the state directory.
 type record struct {
 	Name       string    `json:"name"`
 	Address    string    `json:"address"` // host:port
@@ -31,7 +30,6 @@ type record struct {
 	Context    string    `json:"context,omitempty"`
 }
 
-// stateDir returns the directory of records.
 func (p *program) stateDir() (string, error) {
 	if p.state != "" {
 		return p.state, nil
@@ -50,8 +48,7 @@ func (p *program) recordFile() (string, error) {
 	return filepath.Join(dir, p.name+".json"), err
 }
 
-// claim reserves the name of a simulation until release is called. It fails if one with this name runs, and overwrites
-// the record of a killed one.
+// claim reserves a simulation's name until release is called. It fails if one runs, and overwrites the record of a killed one.
 func (p *program) claim() (write func(record) error, release func(), err error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -90,7 +87,6 @@ func (p *program) claim() (write func(record) error, release func(), err error) 
 	}, nil
 }
 
-// errNone means that no simulation runs.
 var errNone = errors.New("no simulation")
 
 // find returns the simulation of the flags and the environment. A record adds details if it has the same address.
@@ -108,7 +104,6 @@ func (p *program) find() (record, error) {
 	return record{Name: p.name, Address: addr}, nil
 }
 
-// recorded returns the simulation with this name in the state directory.
 func (p *program) recorded() (record, error) {
 	file, err := p.recordFile()
 	if err != nil {
@@ -142,7 +137,6 @@ func loopbackAddress(s string) (string, error) {
 	return addr, nil
 }
 
-// connect finds the simulation.
 func (p *program) connect() (*client, error) {
 	r, err := p.find()
 	if err != nil {
@@ -151,7 +145,6 @@ func (p *program) connect() (*client, error) {
 	return newClient(r), nil
 }
 
-// await waits up to limit until the simulation answers.
 func (p *program) await(ctx context.Context, limit time.Duration) (*client, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

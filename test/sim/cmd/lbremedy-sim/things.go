@@ -21,8 +21,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// columns are the fields, besides the ID, that ls shows of a kind. For other kinds it shows all fields that are not
-// lists.
+// columns are the fields, besides the ID, that ls shows of a kind; of other kinds, all fields that are not lists.
 var columns = map[string][]string{
 	"vpcs":          {"name", "cidr"},
 	"vswitches":     {"vpc", "zone", "cidr", "free"},
@@ -73,7 +72,6 @@ singular mean the same. With -o json or yaml the things are printed whole.`,
 	}
 }
 
-// summary prints the number of objects of each kind.
 func (p *program) summary(ctx context.Context, c *client) error {
 	world := map[string]any{}
 	var faults []any
@@ -106,7 +104,6 @@ func (p *program) summary(ctx context.Context, c *client) error {
 	})
 }
 
-// list prints the objects of a kind.
 func (p *program) list(kind string, things []map[string]any) error {
 	if len(things) == 0 {
 		p.note("There are no %s.", kind)
@@ -143,7 +140,6 @@ func (p *program) list(kind string, things []map[string]any) error {
 	return p.table(head, rows)
 }
 
-// short formats a value as a table cell; of a list of objects, their number.
 func short(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -274,7 +270,6 @@ changed if any part of it can't be.`,
 	return cmd
 }
 
-// target parses "KIND ID ..." or "world ...".
 func target(args []string, name string) (kind, path string, rest []string, err error) {
 	if args[0] == worldKind {
 		return worldKind, worldKind, args[1:], nil
@@ -288,7 +283,6 @@ func target(args []string, name string) (kind, path string, rest []string, err e
 	return kind, thing(kind, args[1]), args[2:], nil
 }
 
-// body returns the body from a file or from assignments.
 func (p *program) body(kind, file string, texts []string, none bool) ([]byte, error) {
 	switch {
 	case file != "" && len(texts) > 0:
@@ -313,7 +307,6 @@ func (p *program) body(kind, file string, texts []string, none bool) ([]byte, er
 	return yaml.Marshal(patch)
 }
 
-// read reads a file, or standard input if its name is -.
 func (p *program) read(file string) ([]byte, error) {
 	var b []byte
 	var err error
@@ -379,7 +372,6 @@ and put what is saved in its place. What can't be is refused, and kept in its fi
 	}
 }
 
-// edited returns a text after an editor has changed it in a file.
 func (p *program) edited(ctx context.Context, file, text string) ([]byte, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the file: %w", err)

@@ -24,7 +24,6 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim/controller"
 )
 
-// An upRun is one run of up.
 type upRun struct {
 	*program
 	listen, world, env, kubeconfig, context, namespace, release string
@@ -32,10 +31,8 @@ type upRun struct {
 	remote, verbose                                             bool
 }
 
-// defaultRelease is the default release of the simulated controller.
 const defaultRelease = "v2.14.0"
 
-// An announcement is the output of up when it is ready.
 type announcement struct {
 	record
 	OpenAPI     string      `json:"openapi"`
@@ -142,8 +139,7 @@ func (u *upRun) run(ctx context.Context) error {
 	return controller.Play(ctx, o)
 }
 
-// cluster reads the kubeconfig and checks that its server answers, since a controller would wait silently. It returns
-// nil if no kubeconfig exists.
+// cluster returns the kubeconfig's cluster, or nil without one, after its server has answered: a controller would wait silently.
 func (u *upRun) cluster(ctx context.Context) (*rest.Config, error) {
 	if u.kubeconfig == "" {
 		return nil, nil
@@ -176,7 +172,6 @@ func onThisMachine(server string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// options returns the controller's options for the cluster and the cloud.
 func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Options, error) {
 	level := slog.LevelWarn
 	if u.verbose {
@@ -206,7 +201,6 @@ func options(cloud *sim.Cloud, cluster *rest.Config, u *upRun) (controller.Optio
 	return o, nil
 }
 
-// ready publishes the cloud's address to other commands and on standard output.
 func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) error {
 	w := cloud.Snapshot()
 	r := record{Name: u.name, Address: cloud.Addr(), PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second), Controller: "none", Context: u.context}
@@ -246,7 +240,6 @@ func (u *upRun) ready(cloud *sim.Cloud, write func(record) error, bin string) er
 	})
 }
 
-// announce returns the announcement of a simulation.
 func announce(r record, w *sim.World, e environment) announcement {
 	url := "http://" + r.Address + "/"
 	return announcement{record: r, OpenAPI: url, Admin: url + "sim/", Region: w.Region, Cluster: w.Cluster.ID, VPC: w.Cluster.VPC, Environment: e}

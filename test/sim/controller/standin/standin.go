@@ -1,13 +1,10 @@
-// Package standin runs the simulated controller as a program that takes the place of a real one in CCM_BIN. It tests
-// the path to a real controller, from the variable to the Events, not the controller's behaviour.
+// Package standin runs the simulated controller as a program in place of a real one in CCM_BIN. It tests the path to a real controller, from
+// the variable to the Events, not the controller's behaviour. Begin with [Program].
 //
-// It accepts exactly the inputs of a real v2.14.0, in the same form: flags with their types and checks, the fields of
-// the cloud configuration with keys in base64, and endpoints and scheme from the environment. Where a real controller
-// would quietly do something that no test wants, such as call the real cloud, wait for leader election or use the
-// metadata service, it ends with an error.
-//
-// Sources: cmd/manager/main.go, pkg/config/{controller_config,runtime_config,cloud_config,feature_gates}.go and
-// pkg/provider/alibaba/base/{clientMgr,token,metadata}.go of the controller. Begin with [Program].
+// It accepts exactly the inputs of a real v2.14.0: flags with their types and checks, the fields of the cloud configuration with keys in
+// base64, and endpoints and scheme from the environment. It ends with an error where a real controller would do something that no test
+// wants, such as call the real cloud, wait for leader election or use the metadata service. Sources in the controller: cmd/manager/main.go,
+// pkg/config/{controller_config,runtime_config,cloud_config,feature_gates}.go, pkg/provider/alibaba/base/{clientMgr,token,metadata}.go.
 package standin
 
 import (
@@ -44,7 +41,6 @@ import (
 // Version is the simulated release.
 const Version = "v2.14.0"
 
-// programVariable makes a test binary the program.
 const programVariable = "LBREMEDY_CCM_STANDIN"
 
 // Main runs the program and exits, if Program started this process. TestMain calls it first.
@@ -76,8 +72,7 @@ func Process() int {
 	return 1
 }
 
-// Program returns the path of a stand-in program for CCM_BIN, valid until the test ends. The test binary has to call
-// Main.
+// Program returns the path of a stand-in for CCM_BIN, valid until the test ends. The test binary has to call Main.
 func Program(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -126,7 +121,6 @@ func Run(ctx context.Context, args, environ []string, log io.Writer) error {
 	return controller.Run(ctx, o)
 }
 
-// badFlag is an unknown flag or an invalid value.
 type badFlag struct{ error }
 
 type flags struct {
@@ -141,7 +135,6 @@ type flags struct {
 	serviceAccounts, untaggedOne bool
 }
 
-// parse parses the flags of v2.14.0: of the controller, its runtime and its logging.
 func parse(args []string) (*flags, error) {
 	f := &flags{}
 	logging := flag.NewFlagSet("", flag.ContinueOnError)
@@ -233,7 +226,6 @@ var known = map[string]bool{
 	"nodeMonitorPeriod": false, "nodeAddrSyncPeriod": false, "privateZoneRecordTTL": false,
 }
 
-// A cloudConfig is that section.
 type cloudConfig struct {
 	text     map[string]string
 	noPublic bool
@@ -282,7 +274,6 @@ func readConfig(file string) (*cloudConfig, error) {
 	return c, nil
 }
 
-// options returns the simulated controller's options for the flags and the configuration.
 func (f *flags) options(c *cloudConfig) (controller.Options, error) {
 	kube, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
@@ -300,7 +291,6 @@ func (f *flags) options(c *cloudConfig) (controller.Options, error) {
 	}, nil
 }
 
-// endpoint returns the only address that the variables name for all products.
 func endpoint(environ []string) (string, error) {
 	env := map[string]string{}
 	for _, v := range environ {
@@ -347,7 +337,6 @@ func endpoint(environ []string) (string, error) {
 	return all[0], nil
 }
 
-// listen opens an address; 0 or empty means none.
 func listen(addr string) (net.Listener, error) {
 	if addr == "" || addr == "0" {
 		return nil, nil

@@ -45,7 +45,6 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	}
 }
 
-// TestStrict checks that the program accepts the input of RunReal and rejects anything else.
 func TestStrict(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
