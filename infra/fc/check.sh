@@ -27,7 +27,7 @@ fail() {
 	exit 1
 }
 
-for file in s.yaml infra/fc/go1.yaml; do
+for file in s.yaml infra/fc/go1.yaml functions/examples/python/generated/s.yaml; do
 	s preview -t "$file" -o json || fail "$file can't be rendered"
 	! grep -qF '${' "$work/said" || fail "$file holds an expression that nothing filled in"
 	s verify -t "$file" || fail "$file is not what infra/fc/schema.json says"

@@ -19,7 +19,10 @@ import (
 	"github.com/lbremedy/lbremedy/functions"
 )
 
-var files = []string{"../../s.yaml", "go1.yaml"}
+var files = []string{"../../s.yaml", "go1.yaml", sample}
+
+// sample is the file of the class in another language.
+const sample = "../../functions/examples/python/generated/s.yaml"
 
 func environment() map[string]string {
 	return map[string]string{
@@ -130,6 +133,9 @@ func TestGenerated(t *testing.T) {
 		all := []string{}
 		for _, r := range functions.All {
 			all = append(all, r.Class)
+		}
+		if name == sample {
+			all = []string{"x-owner-missing"}
 		}
 		if len(resources) != len(all) {
 			t.Errorf("%s has %d functions, want %d", name, len(resources), len(all))

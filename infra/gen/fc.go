@@ -110,7 +110,7 @@ vars:
   account: ${env('LBREMEDY_FC_ACCOUNT')}
   region: ${env('LBREMEDY_REGION')}
   cluster: ${env('LBREMEDY_CLUSTER')}
-  # Where make build-fc has put the zips, seen from this file.
+  # Where the zips are, seen from this file.
   zips: ${env('LBREMEDY_FC_ZIPS', '{{.Runtime.Root}}/bin/fc')}
   # Public keys of the engine, as "lbremedy keys" prints them, with commas between. They are not secret.
   engineKeys: ${env('LBREMEDY_ENGINE_KEYS')}

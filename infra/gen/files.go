@@ -125,7 +125,7 @@ func files(dir string, all []*remedy.Remedy) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(guardPages(out), ramPolicies(all, out), deployments(all, out), identities(all, out)); err != nil {
+	if err := errors.Join(guardPages(out), ramPolicies(all, out), deployments(all, out), identities(all, out), declared(dir, sample, out)); err != nil {
 		return nil, err
 	}
 	var classes []string

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,23 @@ import (
 )
 
 const root = "../.."
+
+// TestDeclared generates the same from a declaration wherever its folder is.
+func TestDeclared(t *testing.T) {
+	want := map[string][]byte{}
+	if err := declared(root, sample, want); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]byte{}
+	if err := declared(filepath.Join(root, sample), ".", got); err != nil || len(got) != 3 {
+		t.Fatalf("%d files, %v", len(got), err)
+	}
+	for name, text := range got {
+		if string(want[sample+"/"+name]) != string(text) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
 
 func TestRepositoryIsFresh(t *testing.T) {
 	tree := os.DirFS(root)

@@ -16,8 +16,18 @@ import (
 
 func main() {
 	dir := flag.String("C", ".", "root of the repository")
+	class := flag.String("class", "", "`folder` with a declaration class.yaml: write only what follows from it, into its folder generated")
 	flag.Parse()
-	if err := run(*dir, os.Stdout); err != nil {
+	var err error
+	if *class == "" {
+		err = run(*dir, os.Stdout)
+	} else {
+		files := map[string][]byte{}
+		if err = declared(*class, ".", files); err == nil {
+			err = folders.Write(*class, files, os.Stdout)
+		}
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}

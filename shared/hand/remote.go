@@ -32,8 +32,11 @@ type Remote struct {
 
 	// Pause waits until an unanswered order has expired. nil: time.Sleep.
 	Pause func(time.Duration)
-	// Called is called after each call; result is answered, refused, unavailable or unsure. May be nil.
-	Called func(class, result string, took time.Duration)
+	// Called is called after each call; result is answered, refused, unavailable or unsure, and problem the kind of the problem in the
+	// answer. May be nil.
+	Called func(class, result, problem string, took time.Duration)
+	// Did is called with the reads and writes that a usable answer names. May be nil.
+	Did func(class string, reads []event.Read, writes []event.Call)
 }
 
 const (
@@ -70,6 +73,7 @@ func (r *Remote) Look(ctx context.Context, q LookRequest) (a LookAnswer, err err
 	if wrong := r.checkLook(q, said, &a); wrong != nil {
 		return LookAnswer{}, problem(wrong)
 	}
+	r.did(a.Reads, nil)
 	return a, problem(err)
 }
 
@@ -107,6 +111,7 @@ func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) 
 	if wrong := r.checkApply(o, said, &a); wrong != nil {
 		return ApplyAnswer{State: Lost}, fmt.Errorf("%w: %w", ErrUnsure, wrong)
 	}
+	r.did(nil, a.Calls)
 	if err == nil && !slices.Contains([]State{Done, Found, Moved}, a.State) {
 		return ApplyAnswer{State: Lost, Calls: a.Calls}, fmt.Errorf("the answer of the function does not say whether the step is made: %w", ErrUnsure)
 	}
@@ -118,6 +123,12 @@ func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) 
 		a.Service = own
 	}
 	return a, err
+}
+
+func (r *Remote) did(reads []event.Read, writes []event.Call) {
+	if r.Did != nil {
+		r.Did(r.Class.Class, reads, writes)
+	}
 }
 
 func (r *Remote) pause(d time.Duration) {
@@ -160,7 +171,11 @@ func (r *Remote) call(ctx context.Context, h call, about About, data any) (json.
 	body, err := r.Send(ctx, sealed)
 	a, err := r.read(h, about, body, err)
 	if r.Called != nil {
-		r.Called(h.Class, resultOf(a, err), time.Since(began))
+		kind := ""
+		if a.Problem != nil {
+			kind = cmp.Or(a.Problem.Kind, "other")
+		}
+		r.Called(h.Class, resultOf(a, err), kind, time.Since(began))
 	}
 	return a.Answer, err
 }

@@ -357,7 +357,9 @@ func TestCatalogue(t *testing.T) {
 	s := m.Doctor([]string{"room"}, time.Hour)
 	s.Ended(time.Now(), time.Second, map[[2]string]int{{"room", "critical"}: 2}, map[string]int{"room": 1})
 	m.Probe([]string{"busy"}, time.Hour).Late("busy")
-	m.Functions([]string{"busy"}).Called("busy", "answered", time.Second)
+	f := m.Functions([]string{"busy"})
+	f.Called("busy", "answered", "throttled", time.Second)
+	f.Did("busy", nil, []event.Call{{Action: "patch services"}})
 
 	help, kind, labels := map[string]string{}, map[string]string{}, map[string]map[string]bool{}
 	for _, l := range scrape(t, m) {
@@ -377,7 +379,7 @@ func TestCatalogue(t *testing.T) {
 			labels[name][k[1]] = true
 		}
 	}
-	bounded := []string{"action", "check", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "severity", "sink",
+	bounded := []string{"action", "api", "check", "class", "cluster", "end", "hold", "kind", "le", "outcome", "phase", "product", "result", "severity", "sink",
 		"state", "status", "stream", "telling", "version"}
 	var lines []string
 	for name, has := range labels {
@@ -415,12 +417,23 @@ func TestFunctions(t *testing.T) {
 	m := New("v1", "c1")
 	f := m.Functions([]string{"quota"})
 	expect(t, m, map[string]string{`lbremedy_function_calls_total{class="quota",result="unsure"}`: "0"})
-	f.Called("quota", "answered", time.Second)
-	f.Called("quota", "answered", time.Second)
-	f.Called("quota", "refused", time.Second)
+	f.Called("quota", "answered", "", time.Second)
+	f.Called("quota", "answered", "throttled", time.Second)
+	f.Called("quota", "refused", "denied", time.Second)
+	f.Did("quota", []event.Read{
+		{Action: "get Service a/b:c"}, {Action: "slb:DescribeLoadBalancers"}, {Action: "slb:DescribeLoadBalancers", Error: "Throttling"},
+	}, nil)
+	f.Did("quota", nil, []event.Call{{Action: "patch services", Error: "Conflict"}, {Action: "quotas:CreateQuotaApplication"}})
 	expect(t, m, map[string]string{
 		`lbremedy_function_calls_total{class="quota",result="answered"}`: "2", `lbremedy_function_calls_total{class="quota",result="refused"}`: "1",
-		`lbremedy_function_call_seconds_count{class="quota"}`: "3",
+		`lbremedy_function_call_seconds_count{class="quota"}`:              "3",
+		`lbremedy_function_problems_total{class="quota",kind="throttled"}`: "1", `lbremedy_function_problems_total{class="quota",kind="denied"}`: "1",
+		`lbremedy_function_requests_total{api="cluster",class="quota",kind="read",result="ok"}`:     "1",
+		`lbremedy_function_requests_total{api="cloud",class="quota",kind="read",result="ok"}`:       "1",
+		`lbremedy_function_requests_total{api="cloud",class="quota",kind="read",result="error"}`:    "1",
+		`lbremedy_function_requests_total{api="cluster",class="quota",kind="write",result="error"}`: "1",
+		`lbremedy_function_requests_total{api="cloud",class="quota",kind="write",result="ok"}`:      "1",
 	})
-	(*Functions)(nil).Called("quota", "answered", time.Second)
+	(*Functions)(nil).Called("quota", "answered", "", time.Second)
+	(*Functions)(nil).Did("quota", nil, nil)
 }

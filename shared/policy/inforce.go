@@ -31,6 +31,8 @@ type InForce struct {
 	Wrong   string    `json:"wrong,omitempty"` // why the policy is unusable: nothing is written then
 	Source  string    `json:"source"`          // its place: a file or a ConfigMap
 	Since   time.Time `json:"since"`           // by the clock of the engine
+
+	Declared []string `json:"declared,omitempty"` // IDs of the classes that it knows from declarations, which the text may name
 }
 
 const key = "policy."

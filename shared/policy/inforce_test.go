@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestInForce(t *testing.T) {
 		if err := s.Put(t.Context(), key+"c1", []byte(garbage)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Get(t.Context(), s, "c1"); err == nil || got != (InForce{}) {
+		if got, err := Get(t.Context(), s, "c1"); err == nil || !reflect.DeepEqual(got, InForce{}) {
 			t.Errorf("%q is %+v, %v", garbage, got, err)
 		}
 	}

@@ -133,7 +133,7 @@ func (r *rig) classify(b *testing.B) {
 
 func observing(b *testing.B) func(context.Context) (remedy.Policy, error) {
 	b.Helper()
-	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), cli.ParsePolicy)
+	source := policyfile.FromFile(shell.File(b, "policy.yaml", "mode: observe\n"), new(cli.Program).ParsePolicy)
 	return func(ctx context.Context) (remedy.Policy, error) {
 		v, err := source.Read(ctx)
 		return v.Policy, err

@@ -136,7 +136,7 @@ func (w *world) fail(ctx context.Context, h *host.Host) error {
 		testbed.NoListener().As("metrics"),
 	}
 	var err error
-	if h.Env, err = w.tb.Env(ctx, w.stream, "up", cli.ParsePolicy); err != nil {
+	if h.Env, err = w.tb.Env(ctx, w.stream, "up", new(cli.Program).ParsePolicy); err != nil {
 		return err
 	}
 	e, err := w.tb.Exporter(ctx, w.stream)

@@ -314,7 +314,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 	if _, err := st.Setup(ctx, h.Classes(), stream.Settings{Clusters: []string{testbed.ClusterID}}); err != nil {
 		return nil, nil, err
 	}
-	v, err := cli.ParsePolicy(policyText)
+	v, err := new(cli.Program).ParsePolicy(policyText)
 	if err != nil {
 		return nil, nil, fmt.Errorf("policy file %s: %w", policyFile, err)
 	}
@@ -327,7 +327,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 		return nil, nil, err
 	}
 	s.fact("Policy", "%s: %s", policyFile, summary(v.Policy))
-	if h.Env, err = tb.Env(ctx, st, "up", cli.ParsePolicy); err != nil {
+	if h.Env, err = tb.Env(ctx, st, "up", new(cli.Program).ParsePolicy); err != nil {
 		return nil, nil, err
 	}
 	if _, err := identity.Approve(ctx, tb.Cluster); err != nil {

@@ -1193,6 +1193,30 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// TestDeclarations checks that lbremedy up reads declarations from the ConfigMap of the values, and from nowhere without one.
+func TestDeclarations(t *testing.T) {
+	for _, name := range []string{"", "owners"} {
+		values := readValues(t, "testdata/fc.yaml")
+		values["declarations"] = map[string]any{"configMap": name}
+		for _, o := range objects(t, values, "lbremedy") {
+			if o.GetKind() != "Deployment" || o.GetName() != "lbremedy-up" {
+				continue
+			}
+			text, err := json.Marshal(o.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []string{`"--declarations=/etc/lbremedy-declarations"`,
+				`{"mountPath":"/etc/lbremedy-declarations","name":"declarations","readOnly":true}`,
+				`{"configMap":{"name":"owners"},"name":"declarations"}`} {
+				if bytes.Contains(text, []byte(part)) != (name != "") {
+					t.Errorf("with %q: is %s there?", name, part)
+				}
+			}
+		}
+	}
+}
+
 // TestProbe: only with probes, the prober may create Events and read a Service in the namespace of their Service without load balancer.
 func TestProbe(t *testing.T) {
 	for file, who := range map[string]string{"testdata/up.yaml": "lbremedy-up", "testdata/fc.yaml": "lbremedy-engine"} {

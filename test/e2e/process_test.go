@@ -113,7 +113,7 @@ func workerMain(ctx context.Context) error {
 	}
 	defer env.Stream.Close()
 	env.Bound = bound
-	source := policyfile.FromFile(os.Getenv(policyVariable), cli.ParsePolicy)
+	source := policyfile.FromFile(os.Getenv(policyVariable), new(cli.Program).ParsePolicy)
 	env.Policy = func(ctx context.Context) (remedy.Policy, error) {
 		v, err := source.Read(ctx)
 		return v.Policy, err

@@ -139,7 +139,7 @@ func workerMain(ctx context.Context, a assignment) error {
 		return err
 	}
 	defer env.Stream.Close()
-	env.Policy = testbed.Policy(env.Kube, a.Namespace, cli.ParsePolicy)
+	env.Policy = testbed.Policy(env.Kube, a.Namespace, new(cli.Program).ParsePolicy)
 	env.Bound, env.Now = bound, wrong(filepath.Join(a.Dir, clock))
 	remedies := slices.DeleteFunc(slices.Clone(functions.All), func(r *remedy.Remedy) bool { return !slices.Contains(a.Classes, r.Class) })
 	if len(a.Routes) > 0 {

@@ -61,7 +61,7 @@ func (h *history) takeBack(ctx context.Context, w *world, e evidence) (wrong []s
 		if len(applied) == 0 || slices.ContainsFunc(e.Writes, func(w write) bool { return w.UID == s.UID && e.lost(w) }) {
 			continue
 		}
-		env, err := w.bed.Person(ctx, w.stream, functions.All, cli.ParsePolicy)
+		env, err := w.bed.Person(ctx, w.stream, functions.All, new(cli.Program).ParsePolicy)
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func (w *world) conforms(address, cases string) (code int, wrong []string, said 
 	p := cli.New("dev")
 	var out, errs bytes.Buffer
 	p.Out, p.Err = &out, &errs
-	code = root.Run(w.Context(), p, []string{"hand", "test", address, "--cluster=" + clusterID, "--class=python/class.json", "--engine-key=" + key,
+	code = root.Run(w.Context(), p, []string{"hand", "test", address, "--cluster=" + clusterID, "--class=" + sample + "/class.yaml", "--engine-key=" + key,
 		"--cases=" + cases, "-o", "json"})
 	var all []hands.Checked
 	if err := json.Unmarshal(out.Bytes(), &all); code != 2 && (err != nil || len(all) < 16) {
@@ -45,7 +45,7 @@ func (w *world) conforms(address, cases string) (code int, wrong []string, said 
 // Hands that keep the contract pass without being asked to write. The hand of another class or cluster does not pass.
 func TestConforms(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
-		code, wrong, said := w.conforms(w.url, "python/cases.yaml")
+		code, wrong, said := w.conforms(w.url, sample+"/cases.yaml")
 		if code != 0 || len(wrong) > 0 || w.writes.Load() != 0 {
 			t.Errorf("code %d, %d writes\n%s", code, w.writes.Load(), said)
 		}
@@ -133,18 +133,19 @@ func TestBreaks(t *testing.T) {
 			return good(call)
 		}, []string{"It refuses a step that the class does not declare."}},
 		"it plans what it does not declare": {func(call []byte) []byte {
-			return bytes.ReplaceAll(good(call), []byte(`"example.com/checked": "yes"`), []byte(`"example.com/other": "yes"`))
-		}, []string{"It finds out what is recorded: the annotation is missing."}},
+			return bytes.ReplaceAll(good(call), []byte(`"example.com/owner": "checkout"`), []byte(`"example.com/other": "yes"`))
+		}, []string{"It finds out what is recorded: the label names the owner."}},
 		"it writes sentences of its own": {func(call []byte) []byte {
-			return bytes.ReplaceAll(good(call), []byte("The annotation %s is missing."), []byte("Go to %s now."))
-		}, []string{"It finds out what is recorded: the annotation is missing."}},
+			return bytes.ReplaceAll(good(call), []byte("The annotation %s is missing, and the label %s is %s."), []byte("Go to %s now, %s, %s."))
+		}, []string{"It finds out what is recorded: the label names the owner."}},
 		"it answers another call": {func(call []byte) []byte {
 			said := good(call)
 			if e := about(call); e.Data.For == "diagnose" {
 				return bytes.ReplaceAll(said, []byte(e.ID), []byte("another"))
 			}
 			return said
-		}, []string{"It finds out what is recorded: the annotation is missing.", "It finds out what is recorded: the annotation is there."}},
+		}, []string{"It finds out what is recorded: the label names the owner.", "It finds out what is recorded: nothing names the owner.",
+			"It finds out what is recorded: the annotation is there."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -152,7 +153,7 @@ func TestBreaks(t *testing.T) {
 				_, _ = rw.Write(tt.answer(call))
 			}))
 			defer broken.Close()
-			code, wrong, said := w.conforms(broken.URL, "python/cases.yaml")
+			code, wrong, said := w.conforms(broken.URL, sample+"/cases.yaml")
 			if code != 1 || !slices.Equal(wrong, tt.want) {
 				t.Errorf("code %d, %q\n%s", code, wrong, said)
 			}
@@ -166,9 +167,9 @@ func TestBreaks(t *testing.T) {
 	}
 	for name, args := range map[string][]string{
 		"no URL": {"hand", "test", "nowhere", "--cluster=c"}, "no cluster": {"hand", "test", "http://a"}, "no class": {"hand", "test", "http://a", "--cluster=c"},
-		"no key":        {"hand", "test", "http://a", "--cluster=c", "--class=python/class.json"},
-		"no such class": {"hand", "test", "http://a", "--cluster=c", "--class=python/none.json", "--engine-key=x"},
-		"no key there":  {"hand", "test", "http://a", "--cluster=c", "--class=python/class.json", "--engine-key=python/class.json"},
+		"no key":        {"hand", "test", "http://a", "--cluster=c", "--class=" + sample + "/class.yaml"},
+		"no such class": {"hand", "test", "http://a", "--cluster=c", "--class=" + sample + "/none.yaml", "--engine-key=x"},
+		"no key there":  {"hand", "test", "http://a", "--cluster=c", "--class=" + sample + "/class.yaml", "--engine-key=" + sample + "/class.yaml"},
 	} {
 		p := cli.New("dev")
 		p.Out, p.Err = io.Discard, io.Discard

@@ -4,6 +4,7 @@ package hands
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
@@ -29,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
@@ -43,20 +45,17 @@ import (
 
 const (
 	clusterID  = "c-hands"
-	annotation = "example.com/checked"
+	annotation = "example.com/owner"
+	sample     = "../../functions/examples/python"
 )
 
 // declared reads the declaration that the Python class and the engine share.
 func declared(t *testing.T) *remedy.Remedy {
 	t.Helper()
-	text, err := os.ReadFile("python/class.json")
-	var d remedy.Declaration
-	if err == nil {
-		err = json.Unmarshal(text, &d)
-	}
+	text, err := os.ReadFile(sample + "/class.yaml")
 	var r *remedy.Remedy
 	if err == nil {
-		r, err = d.Remedy(step.All())
+		r, err = cli.ParseDeclaration(text)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +68,16 @@ func inGo(t *testing.T) *remedy.Remedy {
 	r.StillFails = func(_ context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		return remedy.Is(c.Service.Annotations[annotation] == ""), nil
 	}
-	r.Diagnose = func(context.Context, *remedy.Case) (remedy.Plan, error) {
+	r.Diagnose = func(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
+		if c.Service.Labels["team"] == "" {
+			return remedy.Plan{
+				Finding: say.F("The annotation %s and the label %s are missing.", annotation, "team"),
+				Ask:     say.F("Set the label %s to the team that owns the Service.", "team"),
+			}, nil
+		}
 		return remedy.Plan{
-			Finding: say.F("The annotation %s is missing.", annotation), Steps: []remedy.Step{step.Annotate{Set: map[string]string{annotation: "yes"}}},
+			Finding: say.F("The annotation %s is missing, and the label %s is %s.", annotation, "team", "checkout"),
+			Steps:   []remedy.Step{step.Annotate{Set: map[string]string{annotation: "checkout"}}},
 		}, nil
 	}
 	return r
@@ -83,7 +89,10 @@ type world struct {
 	class   *remedy.Remedy
 	key     hand.Key
 	private ed25519.PrivateKey
+	id      string       // of the cluster; empty: clusterID
+	as      string       // user that the hand is in the cluster; empty: the tests'
 	url     string       // of the hand
+	headers http.Header  // of each call
 	asked   atomic.Int64 // requests to the API server
 	writes  atomic.Int64
 }
@@ -108,7 +117,11 @@ func (w *world) proxy(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	through, err := rest.TransportFor(w.cluster.Config)
+	config := rest.CopyConfig(w.cluster.Config)
+	if w.as != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: w.as, Groups: []string{"system:authenticated"}}
+	}
+	through, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +183,15 @@ func startPython(t *testing.T, w *world, apiServer string) {
 	if err != nil {
 		t.Fatal("the class in Python needs python3 on the PATH")
 	}
-	c := exec.Command(python, "python/hand.py")
-	c.Env = append(os.Environ(), "LBREMEDY_CLUSTER="+clusterID, "LBREMEDY_ENGINE_KEYS="+w.key.Public(), "KUBE_URL="+apiServer, "PORT=0")
+	c := exec.Command(python, "-S", sample+"/hand.py") // without -S it would find more than the standard library
+	c.Env = append(os.Environ(), "LBREMEDY_CLUSTER="+cmp.Or(w.id, clusterID), "LBREMEDY_ENGINE_KEYS="+w.key.Public(), "KUBE_URL="+apiServer, "PORT=0",
+		"PYTHONDONTWRITEBYTECODE=1")
+	w.run(t, c)
+}
+
+// run starts a hand until the test ends.
+func (w *world) run(t *testing.T, c *exec.Cmd) {
+	t.Helper()
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err == nil {
@@ -193,6 +213,7 @@ func (w *world) send(ctx context.Context, call []byte) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	maps.Copy(r.Header, w.headers)
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, nil, err
@@ -250,7 +271,8 @@ func (w *world) service() hand.About {
 	w.Helper()
 	ns := w.cluster.Namespace(w)
 	svc, err := w.cluster.Client().CoreV1().Services(ns).Create(context.Background(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"team": "checkout"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatal(err)
@@ -302,7 +324,7 @@ func TestLife(t *testing.T) {
 			return a
 		}
 		plan := look(hand.LookRequest{For: hand.Diagnose}).Plan
-		if plan == nil || len(plan.Steps) != 1 || plan.Finding.String() != "The annotation example.com/checked is missing." {
+		if plan == nil || len(plan.Steps) != 1 || plan.Finding.String() != "The annotation example.com/owner is missing, and the label team is checkout." {
 			t.Fatalf("the plan is %+v", plan)
 		}
 		steps := plan.Steps
@@ -313,7 +335,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("a dry run ends as %q and leaves %q", a.State, w.value(about))
 		}
 		stale := about
-		if a := apply(hand.Order{Step: steps[0]}); a.State != hand.Done || len(a.Calls) != 1 || w.value(about) != "yes" {
+		if a := apply(hand.Order{Step: steps[0]}); a.State != hand.Done || len(a.Calls) != 1 || w.value(about) != "checkout" {
 			t.Errorf("the step ends as %q with %d calls and leaves %q", a.State, len(a.Calls), w.value(about))
 		}
 		if about.Service.Annotations["lbremedy.io/resync"] != "case-1.1" {
@@ -353,7 +375,7 @@ func (w *world) value(of hand.About) string {
 func TestHostileCallers(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, last := w.remote()
-		order := hand.Order{About: w.service(), Step: hand.Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"example.com/checked":"yes"}}`)}}
+		order := hand.Order{About: w.service(), Step: hand.Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"example.com/owner":"checkout"}}`)}}
 		if _, err := h.Apply(t.Context(), order); err != nil {
 			t.Fatal(err)
 		}
@@ -427,7 +449,7 @@ func TestUndeclared(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		h, _ := w.remote()
 		about := w.service()
-		for _, text := range []string{`{"set":{"example.com/other":"yes"}}`, `{"set":{"example.com/checked":"yes","example.com/other":"yes"}}`} {
+		for _, text := range []string{`{"set":{"example.com/other":"yes"}}`, `{"set":{"example.com/owner":"checkout","example.com/other":"yes"}}`} {
 			before := w.writes.Load()
 			a, err := h.Apply(t.Context(), hand.Order{About: about, Step: hand.Step{Kind: "annotate", Step: json.RawMessage(text)}})
 			if err == nil || a.State == hand.Done || w.writes.Load() != before {

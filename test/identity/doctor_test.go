@@ -118,7 +118,7 @@ func TestDoctor(t *testing.T) {
 	if err := tb.Allow(ctx, "mode: observe\ndoctor: {protect: [shop]}\n"); err != nil {
 		t.Fatal(err)
 	}
-	env, err := tb.Env(ctx, streams(t), "doctor", cli.ParsePolicy)
+	env, err := tb.Env(ctx, streams(t), "doctor", new(cli.Program).ParsePolicy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (sc *Testbed) Policy(t *testing.T, text string) {
 // PutInForce stores a policy for commands, like the engine of a cluster.
 func PutInForce(t *testing.T, s *stream.Stream, cluster, text string) {
 	t.Helper()
-	v, err := cli.ParsePolicy([]byte(text))
+	v, err := new(cli.Program).ParsePolicy([]byte(text))
 	if err == nil {
 		err = policy.InForce{Version: v.Digest, Text: v.Text, Source: "policy.yaml", Since: time.Now()}.Put(t.Context(), s, cluster)
 	}

@@ -128,7 +128,7 @@ func New(t *testing.T, on testbed.Config, rules string) *Rig {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test takes more than %s", limit))
 	t.Cleanup(cancel)
 	r := &Rig{T: t, Ctx: ctx, read: map[string]int{}, Rules: filepath.Join(t.TempDir(), "policy.yaml")}
-	r.inForce = policyfile.FromFile(r.Rules, cli.ParsePolicy)
+	r.inForce = policyfile.FromFile(r.Rules, new(cli.Program).ParsePolicy)
 	r.file = narrow(t, c, namespace)
 	var err error
 	r.Testbed, err = testbed.Start(ctx, testbed.Options{Config: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})

@@ -109,7 +109,7 @@ func classFolders(tr *tree) []string {
 	holds := map[string][]*file{}
 	for _, f := range tr.files {
 		parts := strings.Split(f.name, "/")
-		if parts[0] == "functions" && len(parts) > 2 && parts[1] != "cmd" && parts[1] != "doctor" {
+		if parts[0] == "functions" && len(parts) > 2 && !slices.Contains([]string{"cmd", "doctor", "examples"}, parts[1]) {
 			holds[parts[1]] = append(holds[parts[1]], f)
 		}
 	}

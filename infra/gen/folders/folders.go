@@ -21,7 +21,7 @@ import (
 
 const functions = "functions"
 
-var notClasses = []string{"cmd", "doctor"}
+var notClasses = []string{"cmd", "doctor", "examples"}
 
 // notPackages are names used for something else in generated files.
 var notPackages = []string{"main", "init", "remedy", "serve"}

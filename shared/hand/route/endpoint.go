@@ -38,6 +38,12 @@ func newEndpoint(t target, keys cloud.Credentials) (*Endpoint, error) {
 	return e, e.renew()
 }
 
+// Function returns the name of the function and its region on Alibaba Cloud. Of another platform's function, the name is its host.
+func (e *Endpoint) Function() (name, region string) { return e.name, e.region }
+
+// Alibaba reports whether the function is one of Function Compute.
+func (e *Endpoint) Alibaba() bool { return e.api || e.sign }
+
 // trusting returns a client that trusts the present root certificates: mounted ones change in place. If they can't be read, it trusts those read last.
 func (e *Endpoint) trusting() *http.Client {
 	e.mu.Lock()

@@ -3,6 +3,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -70,6 +71,8 @@ type target struct {
 	sign    bool
 	headers map[string]string
 	ca      string
+	name    string // of the function, or the host of url
+	region  string // of a function of Function Compute; empty: unknown
 }
 
 // Parse reads routes for a cluster, by class, and opens no file that they name. Its error lists all mistakes with line and field.
@@ -152,7 +155,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 		if r.Sign {
 			c.Fail(at+".sign", "requests to the API are always signed: leave it out")
 		}
-		t.url, field = f.address(), at+".invoke.endpoint"
+		t.url, t.name, t.region, field = f.address(), f.Function, f.Region, at+".invoke.endpoint"
 	}
 	u, err := url.Parse(t.url)
 	switch {
@@ -167,6 +170,7 @@ func (c checker) address(at string, r Route, t *target, fill *strings.Replacer) 
 	case u.Fragment != "":
 		c.Fail(field, "the part behind # is never sent: leave it out")
 	}
+	t.name = cmp.Or(t.name, u.Hostname())
 	if r.CA != "" && u.Scheme == "http" {
 		c.Fail(at+".ca", "http has no certificates: use https, or leave it out")
 	}

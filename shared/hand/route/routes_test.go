@@ -29,11 +29,12 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	none := map[string]string{}
 	whole := map[string]target{
-		"busy": {url: "https://busy.c1.example/busy", sign: true, ca: "/run/ca.pem",
+		"busy": {name: "busy.c1.example", url: "https://busy.c1.example/busy", sign: true, ca: "/run/ca.pem",
 			headers: map[string]string{"X-Class": "busy", "Host": "busy.internal"}},
-		"quota": {url: "https://123456789012.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/lbremedy-quota/invocations?qualifier=LATEST",
+		"quota": {name: "lbremedy-quota", region: "cn-hangzhou",
+			url: "https://123456789012.cn-hangzhou-internal.fc.aliyuncs.com/2023-03-30/functions/lbremedy-quota/invocations?qualifier=LATEST",
 			api: true, headers: none},
-		"tag-missing": {url: "https://tag-missing.c1.example/tag-missing", sign: true, ca: "/run/ca.pem",
+		"tag-missing": {name: "tag-missing.c1.example", url: "https://tag-missing.c1.example/tag-missing", sign: true, ca: "/run/ca.pem",
 			headers: map[string]string{"X-Class": "tag-missing", "Host": "tag-missing.internal"}},
 	}
 	for _, tt := range []struct {
@@ -42,13 +43,13 @@ func TestParse(t *testing.T) {
 	}{
 		{"whole", wholeFile, whole},
 		{"as JSON", asJSON(t, wholeFile), whole},
-		{"one class", "routes: {quota: {url: 'http://a:1/b'}}", map[string]target{"quota": {url: "http://a:1/b", headers: none}}},
+		{"one class", "routes: {quota: {url: 'http://a:1/b'}}", map[string]target{"quota": {name: "a", url: "http://a:1/b", headers: none}}},
 		{"nothing from the default", "default: {url: 'https://a', headers: {A: b}}\nroutes: {quota: {url: 'https://b'}}", map[string]target{
-			"busy":  {url: "https://a", headers: map[string]string{"A": "b"}},
-			"quota": {url: "https://b", headers: none}, "tag-missing": {url: "https://a", headers: map[string]string{"A": "b"}},
+			"busy":  {name: "a", url: "https://a", headers: map[string]string{"A": "b"}},
+			"quota": {name: "b", url: "https://b", headers: none}, "tag-missing": {name: "a", url: "https://a", headers: map[string]string{"A": "b"}},
 		}},
 		{"an endpoint of its own", "routes: {busy: {invoke: {function: f, account: '12345', region: cn-hangzhou, endpoint: 'http://fc.example:1/'}}}",
-			map[string]target{"busy": {url: "http://fc.example:1/2023-03-30/functions/f/invocations", api: true, headers: none}}},
+			map[string]target{"busy": {name: "f", region: "cn-hangzhou", url: "http://fc.example:1/2023-03-30/functions/f/invocations", api: true, headers: none}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ type making struct {
 //	  └ verify
 //
 // The event is the root of its trace if the exporter named the trace, and otherwise a child of another sender's span. Each run on it
-// adds a queue and a run.
+// adds a queue and a run. If a function handles the class, diagnose and each step have a span "invoke <function>", with the calls in it.
 func (s *Sender) make(ctx context.Context, r event.Record) {
 	if r.Began.IsZero() || r.At.Before(r.Began) { // impossible times of a run
 		return
@@ -128,8 +128,12 @@ func (s *Sender) make(ctx context.Context, r event.Record) {
 	}
 	for _, p := range phases(r) {
 		in, over := m.span(ctx, digest(append(id, p.name)...), p.name, p.from)
-		if p.name == "apply" {
+		switch p.name {
+		case "apply":
 			m.steps(in, p)
+		case "diagnose":
+			_, answered := m.invoke(in, digest(append(id, "invoke")...), p.from)
+			answered(p.to)
 		}
 		over(p.to)
 	}
@@ -161,14 +165,33 @@ func (m making) steps(ctx context.Context, in phase) {
 		ctx, end := m.span(ctx, id, "step "+s.Kind, s.Began, otel.WithAttributes(
 			str("lbremedy.step.kind", s.Kind), str("lbremedy.step.target", s.Target), str("lbremedy.step.risk", s.Risk), str("lbremedy.step.text", s.Text.String()),
 		))
-		m.calls(ctx, s)
 		to := s.Ended
 		if to.IsZero() {
 			to = in.to
 			otel.SpanFromContext(ctx).SetStatus(codes.Error, clip(m.r.Error))
 		}
+		invoked, answered := m.invoke(ctx, digest(id.String(), "invoke"), s.Began)
+		m.calls(invoked, s)
+		answered(to)
 		end(to)
 	}
+}
+
+// invoke begins the client span of the call of a function; if this process handles the class, it begins none. A record says when a phase
+// began and ended, so the span contains what the engine did just before and after the call.
+func (m making) invoke(ctx context.Context, id otel.SpanID, from time.Time) (context.Context, func(time.Time)) {
+	f, ok := m.function[m.r.Class]
+	if !ok {
+		return ctx, func(time.Time) {}
+	}
+	attrs := []attribute.KeyValue{semconv.FaaSInvokedName(f.Name)}
+	if f.Alibaba {
+		attrs = append(attrs, semconv.FaaSInvokedProviderAlibabaCloud)
+	}
+	if f.Region != "" {
+		attrs = append(attrs, semconv.FaaSInvokedRegion(f.Region))
+	}
+	return m.span(ctx, id, "invoke "+f.Name, from, otel.WithSpanKind(otel.SpanKindClient), otel.WithAttributes(attrs...))
 }
 
 // calls makes client spans. A record has the time of the answer; the call began no earlier than the answer before it.

@@ -44,6 +44,7 @@ type Sender struct {
 	exporter sdk.SpanExporter
 	provider *sdk.TracerProvider
 	made     *made
+	function map[string]Function // by class
 	queue    chan event.Record
 	stop     context.CancelFunc // ends a request in progress
 	done     chan struct{}      // closed when everything is sent or dropped
@@ -97,6 +98,20 @@ func New(ctx context.Context, version, cluster string, log *slog.Logger) (*Sende
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go s.run(ctx)
 	return s, nil
+}
+
+// A Function handles a class instead of this process.
+type Function struct {
+	Name    string
+	Alibaba bool   // it is one of Function Compute
+	Region  string // empty: unknown
+}
+
+// Functions names the functions of classes, which their spans then name. It is called before OnRun.
+func (s *Sender) Functions(of map[string]Function) {
+	if s != nil {
+		s.function = of
+	}
 }
 
 // OnRun queues the record of a run that has ended and returns at once. Others are ignored: the last record is complete.

@@ -290,6 +290,52 @@ func TestOnRun(t *testing.T) {
 	}
 }
 
+// The calls of a class that a function handles are in client spans with OpenTelemetry's attributes of a function.
+func TestInvoke(t *testing.T) {
+	for name, tt := range map[string]struct {
+		function Function
+		want     map[string]string
+	}{
+		"Function Compute": {Function{"lbremedy-busy", true, "cn-hangzhou"}, map[string]string{
+			"faas.invoked_name": "lbremedy-busy", "faas.invoked_provider": "alibaba_cloud", "faas.invoked_region": "cn-hangzhou",
+		}},
+		"another platform": {Function{Name: "lbremedy-busy.healing.svc"}, map[string]string{"faas.invoked_name": "lbremedy-busy.healing.svc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector(t)
+			env(t, "OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+			s, _ := start(t)
+			s.Functions(map[string]Function{"busy": tt.function})
+			r := record()
+			s.OnRun(r)
+			if err := end(s, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			invoke, got := "invoke "+tt.function.Name, tree(c.spans())
+			if diff := cmp.Diff([]string{
+				"event 0-500", "  queue 500-800", "  run busy 800-9000", "    resume 800-850",
+				"    diagnose 850-1250", "      " + invoke + " 850-1250",
+				"    decide 1250-1350", "    apply 1400-2000",
+				"      step annotate 1500-1600", "        " + invoke + " 1500-1600",
+				"          slb:TagResources 1500-1550", "          patch services 1550-1590 error: Conflict",
+				"      step resync 1700-2000", "        " + invoke + " 1700-2000",
+				"    verify 2000-9000",
+			}, got); diff != "" {
+				t.Errorf("the spans (-want +got):\n%s", diff)
+			}
+			tt.want["lbremedy.class"], tt.want["lbremedy.case"] = "busy", r.Case
+			for _, span := range c.spans() {
+				if span.Name != invoke {
+					continue
+				}
+				if diff := cmp.Diff(tt.want, attributes(span.Attributes)); diff != "" || span.Kind != trace.Span_SPAN_KIND_CLIENT {
+					t.Errorf("attributes of a call, of kind %v (-want +got):\n%s", span.Kind, diff)
+				}
+			}
+		})
+	}
+}
+
 // A trace from outside is continued, and a case links to the event that opened it.
 func TestParents(t *testing.T) {
 	const outside, opened = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

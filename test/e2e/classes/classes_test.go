@@ -272,7 +272,7 @@ func newRig(t *testing.T, ctx context.Context, tb *testbed.Testbed, rules []byte
 		t.Fatal(err)
 	}
 	for _, class := range functions.All {
-		env, err := tb.Env(ctx, st, class.Class, cli.ParsePolicy)
+		env, err := tb.Env(ctx, st, class.Class, new(cli.Program).ParsePolicy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -543,7 +543,7 @@ func (r *rig) undo(t *testing.T, ctx context.Context, tb *testbed.Testbed, f tes
 // person returns the environment of a person who undoes fixes: the classes have no right to those writes.
 func (r *rig) person(t *testing.T, ctx context.Context, tb *testbed.Testbed) *engine.Env {
 	t.Helper()
-	env, err := tb.Person(ctx, r.stream, functions.All, cli.ParsePolicy)
+	env, err := tb.Person(ctx, r.stream, functions.All, new(cli.Program).ParsePolicy)
 	if err != nil {
 		t.Fatal(err)
 	}

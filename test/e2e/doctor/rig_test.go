@@ -366,7 +366,7 @@ func (r *rig) policy(text string) {
 }
 
 func reads(file string) func(context.Context) (remedy.Policy, error) {
-	source := policyfile.FromFile(file, cli.ParsePolicy)
+	source := policyfile.FromFile(file, new(cli.Program).ParsePolicy)
 	return func(ctx context.Context) (remedy.Policy, error) {
 		v, err := source.Read(ctx)
 		return v.Policy, err

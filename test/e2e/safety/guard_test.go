@@ -72,7 +72,7 @@ func TestGuarded(t *testing.T) {
 	if err := patch("kept", annotated(back), metav1.DryRunAll); !apierrors.IsForbidden(err) {
 		t.Fatalf("a person puts the address type back: %v", err)
 	}
-	as, err := r.Testbed.Env(r.Ctx, r.Stream, "up", cli.ParsePolicy)
+	as, err := r.Testbed.Env(r.Ctx, r.Stream, "up", new(cli.Program).ParsePolicy)
 	r.Must(err)
 	as.Policy, as.Now = r.Env.Policy, r.Env.Now
 	r.Env.Env = as

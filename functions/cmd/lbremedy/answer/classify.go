@@ -18,7 +18,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/doctor"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
@@ -56,7 +55,7 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: event.NewClassifier(table.Table()), explain: explain, each: each, out: bufio.NewWriter(p.Out),
+			c := &classifying{Program: p, by: p.Classifier(), explain: explain, each: each, out: bufio.NewWriter(p.Out),
 				about: map[string]string{}, rows: map[string]*row{}}
 			q := *p
 			q.Out, c.Program = c.out, &q
@@ -155,8 +154,8 @@ func texts(name string, from io.Reader, waits func() error, yield func(paste.Tex
 }
 
 // Classify yields the classification of each text in a paste.
-func Classify(pasted string, yield func(Classified) error) error {
-	by := event.NewClassifier(table.Table())
+func Classify(p *cli.Program, pasted string, yield func(Classified) error) error {
+	by := p.Classifier()
 	return texts("the text", strings.NewReader(pasted), func() error { return nil }, func(t paste.Text) error {
 		a, m, _ := classified(by, t)
 		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
@@ -231,7 +230,7 @@ func (c *classifying) table() {
 
 func (c *classifying) print(r *row) {
 	wide := 0
-	for _, id := range append(cli.Classes(), event.Unclassified) {
+	for _, id := range append(c.Classes(), event.Unclassified) {
 		wide = max(wide, len(id))
 	}
 	said := r.m.Matched

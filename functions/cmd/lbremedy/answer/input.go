@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -68,7 +67,7 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	if err := event.ValidUID(ref.UID); err != nil {
 		return nil, err
 	}
-	by := event.NewClassifier(table.Table())
+	by := p.Classifier()
 	var newest *Item
 	for _, which := range of {
 		err = env.Kube.EvidenceOf(ctx, ref.Kind, which, func(e kube.Event) error {
@@ -95,7 +94,7 @@ func newest(ctx context.Context, p *cli.Program, env *host.Connection, ref event
 	if err != nil {
 		return nil, err
 	}
-	it, err := Kept(m)
+	it, err := Kept(p, m)
 	return &it, err
 }
 
@@ -135,7 +134,7 @@ func later(a, b event.Failure) bool {
 }
 
 // Kept returns the failure in a message of the stream, with its class there.
-func Kept(m stream.Message) (Item, error) {
+func Kept(p *cli.Program, m stream.Message) (Item, error) {
 	e, err := event.DecodeNATS(m.Header, m.Data)
 	if err != nil {
 		return Item{}, err
@@ -145,7 +144,7 @@ func Kept(m stream.Message) (Item, error) {
 		return Item{}, err
 	}
 	it := Item{Event: engine.Event{ID: e.ID(), Failure: f}}
-	it.Remedy, err = cli.ClassOf(f.Class)
+	it.Remedy, err = p.ClassOf(f.Class)
 	return it, err
 }
 
@@ -177,6 +176,6 @@ func fromEvent(p *cli.Program, by *event.Classifier, e kube.Event, about event.S
 	if err != nil {
 		return nil, command.Wrong("the Event %s: %w", name, err)
 	}
-	r, err := cli.ClassOf(m.Class)
+	r, err := p.ClassOf(m.Class)
 	return &Item{Event: engine.Event{ID: ce.ID(), Failure: f}, Remedy: r}, err
 }

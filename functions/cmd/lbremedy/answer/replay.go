@@ -12,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/event/table"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -33,7 +32,7 @@ the policy in force or that of --policy.`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			if err := f.Check(); err != nil {
+			if err := f.Check(p); err != nil {
 				return err
 			}
 			if a.Apply && f.Empty() && !all {
@@ -66,7 +65,7 @@ func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]
 	g := p.Progress()
 	defer g.Done()
 	err := env.Stream.Each(ctx, stream.Failed, "lbremedy.failed."+env.Cluster+".>", time.Time{}, func(m stream.Message) error {
-		it, err := Kept(m)
+		it, err := Kept(p, m)
 		if err != nil && !errors.As(err, new(command.Mistake)) { // a class that no longer exists is classified anew
 			p.Note("message %d of the stream can't be read and is skipped: %s", m.Sequence, command.Clean(err.Error()))
 			return nil
@@ -79,7 +78,7 @@ func keptFailures(ctx context.Context, p *cli.Program, env *host.Connection) ([]
 }
 
 func again(ctx context.Context, p *cli.Program, env *host.Connection, items []Item) error {
-	by := event.NewClassifier(table.Table())
+	by := p.Classifier()
 	for i := range items {
 		f := &items[i].Event.Failure
 		was := &verdictThen{Class: f.Class}
@@ -99,7 +98,7 @@ func again(ctx context.Context, p *cli.Program, env *host.Connection, items []It
 		if now.Class != event.Ignored { // the stream holds only this cloud's failures; cut or redacted text must not change that
 			f.Class = now.Class
 		}
-		r, err := cli.ClassOf(f.Class)
+		r, err := p.ClassOf(f.Class)
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	if err != nil {
 		return err
 	}
-	class, err := cli.ClassOf(steps[0].Class)
+	class, err := p.ClassOf(steps[0].Class)
 	if err != nil {
 		return err
 	}

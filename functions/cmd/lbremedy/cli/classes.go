@@ -14,21 +14,24 @@ import (
 )
 
 // Classes returns the IDs of all classes.
-func Classes() []string {
-	ids := make([]string, len(functions.All))
-	for i, r := range functions.All {
-		ids[i] = r.Class
+func (p *Program) Classes() []string {
+	var ids []string
+	for _, r := range p.All() {
+		ids = append(ids, r.Class)
 	}
 	slices.Sort(ids)
 	return ids
 }
 
+// All returns the remedies of all classes: the built-in ones, and those of --declarations.
+func (p *Program) All() []*remedy.Remedy { return slices.Concat(functions.All, p.Declared) }
+
 // Remedies returns all remedies: the classes', and those of the doctor's checks.
-func Remedies() []*remedy.Remedy { return slices.Concat(functions.All, checks.Remedies()) }
+func (p *Program) Remedies() []*remedy.Remedy { return slices.Concat(p.All(), checks.Remedies()) }
 
 // PolicyClasses returns the IDs that a policy file can name.
-func PolicyClasses() []string {
-	ids := Classes()
+func (p *Program) PolicyClasses() []string {
+	ids := p.Classes()
 	for _, r := range checks.Remedies() {
 		ids = append(ids, r.Class)
 	}
@@ -36,24 +39,24 @@ func PolicyClasses() []string {
 }
 
 // ClassOf returns the remedy of a class or check, or an error that names the most similar classes.
-func ClassOf(id string) (*remedy.Remedy, error) {
-	all := Remedies()
+func (p *Program) ClassOf(id string) (*remedy.Remedy, error) {
+	all := p.Remedies()
 	i := slices.IndexFunc(all, func(r *remedy.Remedy) bool { return r.Class == id })
 	if i < 0 {
-		return nil, NoClass(id)
+		return nil, p.NoClass(id)
 	}
 	return all[i], nil
 }
 
 // NoClass returns the mistake for an unknown class.
-func NoClass(id string) error {
-	return command.Wrong("unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, Classes()), ", "))
+func (p *Program) NoClass(id string) error {
+	return command.Wrong("unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, p.Classes()), ", "))
 }
 
 // CompleteClasses completes the IDs of classes with their titles.
-func CompleteClasses(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (p *Program) CompleteClasses(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var all []cobra.Completion
-	for _, r := range functions.All {
+	for _, r := range p.All() {
 		all = append(all, cobra.CompletionWithDesc(r.Class, r.Title()))
 	}
 	slices.Sort(all)

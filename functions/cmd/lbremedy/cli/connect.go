@@ -123,7 +123,7 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 		env.Stream = s
 		p.NotePause(ctx, s)
 		env.Policy = func(ctx context.Context) (remedy.Policy, error) {
-			v, _, err := InForce(ctx, s, env.Cluster)
+			v, _, err := p.InForce(ctx, s, env.Cluster)
 			return v.Policy, err
 		}
 	default:
@@ -147,7 +147,7 @@ func (p *Program) beside(ctx context.Context, env *host.Connection, file string)
 	var now policy.Version
 	if err == nil {
 		p.NotePause(ctx, s)
-		if now, _, err = InForce(ctx, s, env.Cluster); err != nil {
+		if now, _, err = p.InForce(ctx, s, env.Cluster); err != nil {
 			s.Close()
 		}
 	}

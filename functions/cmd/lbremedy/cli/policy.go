@@ -19,15 +19,15 @@ const inConfigMap = "configmap:"
 func InConfigMap(named string) bool { return strings.HasPrefix(named, inConfigMap) }
 
 // ParsePolicy reads the text of a policy.
-func ParsePolicy(text []byte) (policy.Version, error) {
-	return policyfile.Parse(text, PolicyClasses())
+func (p *Program) ParsePolicy(text []byte) (policy.Version, error) {
+	return policyfile.Parse(text, p.PolicyClasses())
 }
 
 // PolicySource returns the source that --policy names: a file, or a ConfigMap. It doesn't read it yet.
 func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
 	of, ok := strings.CutPrefix(named, inConfigMap)
 	if !ok {
-		return policyfile.FromFile(named, ParsePolicy), nil
+		return policyfile.FromFile(named, p.ParsePolicy), nil
 	}
 	namespace, name, ok := strings.Cut(of, "/")
 	if !ok || !kube.ValidName(namespace) || !kube.ValidName(name) {
@@ -37,7 +37,7 @@ func (p *Program) PolicySource(named string) (*policyfile.Source, error) {
 	if err != nil {
 		return nil, command.Mistake{Err: err}
 	}
-	return policyfile.FromConfigMap(c, namespace, name, ParsePolicy), nil
+	return policyfile.FromConfigMap(c, namespace, name, p.ParsePolicy), nil
 }
 
 // ReadPolicy reads the policy named by --policy.
@@ -60,7 +60,7 @@ func (p *Program) readPolicy(ctx context.Context, named string) (*policyfile.Sou
 
 // InForce returns the policy that a cluster's engine reports; until then, observe mode. It fails if the engine has no usable policy and
 // so writes nothing.
-func InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Version, policy.InForce, error) {
+func (p *Program) InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Version, policy.InForce, error) {
 	observing := policy.Version{Policy: remedy.Policy{Mode: remedy.Observe}, Text: "mode: observe\n"}
 	told, err := policy.Get(ctx, s, cluster)
 	switch {
@@ -71,7 +71,7 @@ func InForce(ctx context.Context, s *stream.Stream, cluster string) (policy.Vers
 	case told.Version == "":
 		return observing, told, nil
 	}
-	v, err := ParsePolicy([]byte(told.Text))
+	v, err := policyfile.Parse([]byte(told.Text), append(p.PolicyClasses(), told.Declared...))
 	if err != nil {
 		return policy.Version{}, told, say.Errorf("this release cannot read the policy in force, from %s: %w", told.Source, err)
 	}

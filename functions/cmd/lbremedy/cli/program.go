@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // A Program is one call of lbremedy: its inputs and outputs.
@@ -26,7 +27,8 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: not a terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Plugin   bool // called as "kubectl lbremedy"
+	Plugin   bool             // called as "kubectl lbremedy"
+	Declared []*remedy.Remedy // of --declarations: classes whose code is in functions only
 	Settings
 }
 

@@ -23,6 +23,7 @@ type Settings struct {
 	State                                    string
 	level, format, Output                    string
 	language                                 string
+	declarations                             string
 }
 
 // AddFlags adds the flags to the root of the commands.
@@ -40,6 +41,7 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
 	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
 	f.BoolVar(&s.vpc, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
+	f.StringVar(&s.declarations, "declarations", "", "`folder` with the declarations of classes whose code is in functions only")
 	f.StringVar(&s.State, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
 	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
 	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
@@ -84,7 +86,7 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	if err := narrows(cmd); err != nil {
 		return err
 	}
-	errs := []error{command.Variables(cmd.Root().PersistentFlags(), p.Getenv)}
+	errs := []error{command.Variables(cmd.Root().PersistentFlags(), p.Getenv), p.declare()}
 	one := func(flag, value string, of ...string) {
 		if !slices.Contains(of, value) {
 			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))

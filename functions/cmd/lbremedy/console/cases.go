@@ -255,7 +255,7 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 	}
 	b.Course = append(append([]journal.Moment{{At: last.FirstFailure(), Text: p.Phrase("first failure")}}, b.Course...), answered(p, h)...)
 	slices.SortStableFunc(b.Course, func(x, y journal.Moment) int { return x.At.Compare(y.At) })
-	if of, err := cli.ClassOf(class); err == nil {
+	if of, err := p.ClassOf(class); err == nil {
 		for _, one := range stretches(functions.ClassPage(p.Language(), of.Class, of.Doc)) {
 			if one.To != "" && !slices.Contains(b.Links, one.link) {
 				b.Links = append(b.Links, one.link)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/functions"
-	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -64,7 +63,7 @@ func (s *server) went() map[string]*worked {
 
 func (s *server) classes(*http.Request) (page, error) {
 	went, rows := s.went(), []classRow{}
-	for _, r := range functions.All {
+	for _, r := range s.p.All() {
 		row := classRow{Remedy: r}
 		if w := went[r.Class]; w != nil {
 			row.worked = *w
@@ -82,7 +81,7 @@ type classBody struct {
 }
 
 func (s *server) class(r *http.Request) (page, error) {
-	class, err := cli.ClassOf(r.PathValue("class"))
+	class, err := s.p.ClassOf(r.PathValue("class"))
 	if err != nil {
 		return page{}, errNoPage
 	}

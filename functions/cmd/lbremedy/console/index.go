@@ -85,7 +85,7 @@ type clusterState struct {
 
 func newIndex(p *cli.Program, h *hub) *index {
 	b := &index{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
-	for _, r := range cli.Remedies() {
+	for _, r := range p.Remedies() {
 		b.classes[r.Class] = r
 	}
 	return b

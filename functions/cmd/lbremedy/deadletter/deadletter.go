@@ -94,10 +94,10 @@ type choice struct {
 	all     bool
 }
 
-func (c *choice) flags(cmd *cobra.Command) {
+func (c *choice) flags(p *cli.Program, cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&c.classes, "class", nil, "only letters of these `classes`, which may be of an earlier release")
 	cmd.Flags().StringVar(&c.reason, "reason", "", "only letters whose reason contains this `text`")
-	command.Complete(cmd, "class", cli.CompleteClasses)
+	command.Complete(cmd, "class", p.CompleteClasses)
 }
 
 func (c *choice) must(cmd *cobra.Command, args []string) error {
@@ -170,7 +170,7 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 			return p.Print(list, func() { listLetters(p, list) })
 		}),
 	}
-	c.flags(cmd)
+	c.flags(p, cmd)
 	return cmd
 }
 

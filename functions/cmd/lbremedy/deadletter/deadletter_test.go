@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -24,7 +25,7 @@ func inFailed(t *testing.T, s *stream.Stream) (map[string]string, uint64) {
 	t.Helper()
 	got, last := map[string]string{}, uint64(0)
 	err := s.Each(t.Context(), stream.Failed, event.FailedSubjects, time.Time{}, func(m stream.Message) error {
-		got[m.Subject], last = deadletter.VersionIn(m.Header, m.Data), m.Sequence
+		got[m.Subject], last = deadletter.VersionIn(new(cli.Program), m.Header, m.Data), m.Sequence
 		return nil
 	})
 	if err != nil {

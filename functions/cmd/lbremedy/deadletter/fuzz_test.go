@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/deadletter"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -27,7 +28,7 @@ func FuzzLetter(f *testing.F) {
 		if strings.ContainsAny(out.String(), "\x1b\x00\x07") {
 			t.Errorf("it printed %q", out.String())
 		}
-		if subject, _, _, err := deadletter.Revived(l); err == nil {
+		if subject, _, _, err := deadletter.Revived(new(cli.Program), l); err == nil {
 			if _, _, _, err := event.ParseFailedSubject(subject); err != nil {
 				t.Errorf("it would be sent to %q: %v", subject, err)
 			}

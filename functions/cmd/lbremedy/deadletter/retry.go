@@ -54,7 +54,7 @@ You can stop it at any time and run it again: no letter is lost or sent twice.`,
 			return settleLetters(p, cmd, &c, args, revive)
 		},
 	}
-	c.flags(cmd)
+	c.flags(p, cmd)
 	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters")
 	return cmd
 }
@@ -72,12 +72,12 @@ an error.`,
 			return settleLetters(p, cmd, &c, args, drop)
 		},
 	}
-	c.flags(cmd)
+	c.flags(p, cmd)
 	cmd.Flags().BoolVar(&c.all, "all", false, "all dead letters")
 	return cmd
 }
 
-func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
+func drop(ctx context.Context, _ *cli.Program, s *stream.Stream, l letter) (fate, error) {
 	removed, err := s.Remove(ctx, stream.Dead, l.ID)
 	switch {
 	case err != nil:
@@ -89,7 +89,7 @@ func drop(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 }
 
 func settleLetters(
-	p *cli.Program, cmd *cobra.Command, c *choice, args []string, do func(context.Context, *stream.Stream, letter) (fate, error),
+	p *cli.Program, cmd *cobra.Command, c *choice, args []string, do func(context.Context, *cli.Program, *stream.Stream, letter) (fate, error),
 ) error {
 	if err := c.must(cmd, args); err != nil {
 		return err
@@ -113,7 +113,7 @@ func settleLetters(
 	}
 	g := p.Progress()
 	for i, l := range found {
-		f, err := do(ctx, s, l)
+		f, err := do(ctx, p, s, l)
 		if err != nil {
 			g.Done()
 			return errors.Join(printFates(p, fates), say.Errorf("dead letter %d, after %d others: %w", l.ID, i, err))
@@ -147,15 +147,15 @@ func printFates(p *cli.Program, fates []fate) error {
 }
 
 // revive removes a letter once it is stored. It sends the letter under its own ID: an interrupted call sends nothing twice.
-func revive(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
-	subject, header, data, err := revived(l)
+func revive(ctx context.Context, p *cli.Program, s *stream.Stream, l letter) (fate, error) {
+	subject, header, data, err := revived(p, l)
 	if err != nil {
 		return became(l.ID, letterRefused, say.F("%s.", say.Of(err))), nil
 	}
-	version := versionIn(header, data)
+	version := versionIn(p, header, data)
 	id := fmt.Sprintf("retry.%d.%d", l.ID, l.At.UnixNano())
 	_, stored, err := s.PublishNewer(ctx, subject, id, header, data, func(m stream.Message) bool {
-		return !kube.Later(versionIn(m.Header, m.Data), version)
+		return !kube.Later(versionIn(p, m.Header, m.Data), version)
 	})
 	if err != nil {
 		return fate{}, err
@@ -177,7 +177,7 @@ func revive(ctx context.Context, s *stream.Stream, l letter) (fate, error) {
 }
 
 // revived returns the letter in the form that FAILED takes, or why nobody would handle it.
-func revived(l letter) (subject string, header map[string][]string, data []byte, err error) {
+func revived(p *cli.Program, l letter) (subject string, header map[string][]string, data []byte, err error) {
 	if l.Cut > 0 {
 		return "", nil, nil, say.Errorf("It had %d bytes and was truncated, so it can't be sent again", l.Cut)
 	}
@@ -188,15 +188,15 @@ func revived(l letter) (subject string, header map[string][]string, data []byte,
 	if err != nil {
 		return "", nil, nil, say.Errorf("No function handles messages from %q", l.Origin)
 	}
-	if _, err := cli.ClassOf(class); err != nil {
+	if _, err := p.ClassOf(class); err != nil {
 		return "", nil, nil, say.Errorf("No function handles the class %q any more", class)
 	}
 	return l.Origin, l.Headers, l.raw.Data, nil
 }
 
 // versionIn returns "" if the version is unreadable; any other then replaces it.
-func versionIn(header map[string][]string, data []byte) string {
-	it, err := answer.Kept(stream.Message{Header: header, Data: data})
+func versionIn(p *cli.Program, header map[string][]string, data []byte) string {
+	it, err := answer.Kept(p, stream.Message{Header: header, Data: data})
 	if err != nil && !errors.As(err, new(command.Mistake)) {
 		return ""
 	}

@@ -47,7 +47,7 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 		return err
 	}
 	r = about(r, e.scope.Namespace, services)
-	items, err := toFix(r, check)
+	items, err := toFix(p, r, check)
 	if check.ID == Permissions {
 		items, err = addRights(s, r), nil
 	}
@@ -96,11 +96,11 @@ func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	}}}
 }
 
-func toFix(r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
+func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
 	if check.Fix == nil {
 		return nil, nil
 	}
-	class, err := cli.ClassOf(doctor.ClassPrefix + check.ID)
+	class, err := p.ClassOf(doctor.ClassPrefix + check.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ package hands
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -116,15 +114,15 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	case t.key == "":
 		return nil, nil, command.Wrong("--engine-key: name the file with the private key (lbremedy keys makes one)")
 	}
-	var d remedy.Declaration
-	if err := t.decode(t.class, &d); err != nil {
-		return nil, nil, command.Wrong("--class: %w", err)
+	_, text, err := t.ReadText(t.class)
+	var class *remedy.Remedy
+	if err == nil {
+		class, err = cli.ParseDeclaration(text)
 	}
-	class, err := d.Remedy(step.All())
 	if err != nil {
-		return nil, nil, command.Wrong("--class: %w", err)
+		return nil, nil, command.Wrong("--class: %s: %w", t.class, err)
 	}
-	_, text, err := t.ReadText(t.key)
+	_, text, err = t.ReadText(t.key)
 	if err != nil {
 		return nil, nil, command.Wrong("--engine-key: %w", err)
 	}
@@ -134,30 +132,15 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 	}
 	var cases []hand.Recorded
 	if t.cases != "" {
-		if err := t.decode(t.cases, &cases); err != nil {
-			return nil, nil, command.Wrong("--cases: %w", err)
+		if _, text, err = t.ReadText(t.cases); err == nil {
+			err = cli.DecodeStrict(text, &cases)
+		}
+		if err != nil {
+			return nil, nil, command.Wrong("--cases: %s: %w", t.cases, err)
 		}
 	}
 	known := functions.Chinese(chinese.Language)()
 	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
-}
-
-// decode rejects unknown fields.
-func (t *test) decode(file string, to any) error {
-	_, text, err := t.ReadText(file)
-	if err != nil {
-		return err
-	}
-	data, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
 }
 
 func poster(address string) func(context.Context, []byte) ([]byte, error) {

@@ -37,14 +37,14 @@ func (f *Filter) FailureFlags(p *cli.Program, cmd *cobra.Command) {
 	flags.StringSliceVar(&f.classes, "class", nil, "only these `classes`")
 	p.AddNamespace(cmd, &f.scope, "only this `namespace`")
 	flags.StringVar(&f.scope.Service, "service", "", "only this `Service`: NAME or NAMESPACE/NAME")
-	command.Complete(cmd, "class", cli.CompleteClasses)
+	command.Complete(cmd, "class", p.CompleteClasses)
 	command.Complete(cmd, "service", p.CompleteServices)
 }
 
 // NewFilter returns a filter for the cases in a scope, of these classes, with these results; empty values select all.
-func NewFilter(scope cli.Scope, classes, results []string, open bool) (*Filter, error) {
+func NewFilter(p *cli.Program, scope cli.Scope, classes, results []string, open bool) (*Filter, error) {
 	f := &Filter{scope: scope, classes: classes, results: results, open: open}
-	return f, f.Check()
+	return f, f.Check(p)
 }
 
 func allResults() []string {
@@ -68,9 +68,9 @@ func (f *Filter) SinceFlag(cmd *cobra.Command, what string) {
 }
 
 // Check returns what is wrong with the flags' values, or nil.
-func (f *Filter) Check() error {
+func (f *Filter) Check(p *cli.Program) error {
 	for _, id := range f.classes {
-		if _, err := cli.ClassOf(id); err != nil {
+		if _, err := p.ClassOf(id); err != nil {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 	}
 	if service(name) {
 		f, what = &Filter{scope: cli.Scope{Service: name}}, say.F("case of a Service")
-		if err := f.Check(); err != nil {
+		if err := f.Check(p); err != nil {
 			return nil, err
 		}
 		latest, err := latestCases(ctx, p, s, f)

@@ -60,7 +60,7 @@ Tickets are not among them: "lbremedy tickets ls" lists these.`,
   lbremedy ls -o json | jq -r '.[] | select(.result == "needs-action") | .ask'`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.Check(); err != nil {
+			if err := f.Check(p); err != nil {
 				return err
 			}
 			switch {

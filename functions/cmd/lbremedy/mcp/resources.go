@@ -6,7 +6,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
@@ -45,8 +44,8 @@ type catalogued struct {
 	Checks  []page `json:"checks"`
 }
 
-func catalogue(context.Context, *cli.Program) (all catalogued, _ error) {
-	for _, r := range functions.All {
+func catalogue(_ context.Context, p *cli.Program) (all catalogued, _ error) {
+	for _, r := range p.All() {
 		all.Classes = append(all.Classes, page{Class: r.Class, Title: r.Title(), Risk: r.RiskRange(), OptIn: r.OptIn})
 	}
 	for _, c := range checks.Checks() {
@@ -73,7 +72,7 @@ func inForce(ctx context.Context, p *cli.Program) (allowed, error) {
 	if err != nil {
 		return allowed{}, err
 	}
-	now, told, err := cli.InForce(ctx, s, cluster)
+	now, told, err := p.InForce(ctx, s, cluster)
 	if err != nil {
 		return allowed{}, err
 	}

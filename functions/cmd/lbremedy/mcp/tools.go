@@ -91,8 +91,8 @@ type found struct {
 	Texts []answer.Classified `json:"texts"`
 }
 
-func classify(_ context.Context, _ *cli.Program, in pasted) (out answered[found], err error) {
-	err = answer.Classify(in.Text, func(c answer.Classified) error {
+func classify(_ context.Context, p *cli.Program, in pasted) (out answered[found], err error) {
+	err = answer.Classify(p, in.Text, func(c answer.Classified) error {
 		out.Data.Texts = append(out.Data.Texts, c)
 		return nil
 	})
@@ -141,7 +141,7 @@ type rows struct {
 }
 
 func list(ctx context.Context, p *cli.Program, in chosen) (out answered[rows], err error) {
-	f, err := journal.NewFilter(cli.Scope{Namespace: in.Namespace, Service: in.Service}, in.Classes, in.Results, in.Open)
+	f, err := journal.NewFilter(p, cli.Scope{Namespace: in.Namespace, Service: in.Service}, in.Classes, in.Results, in.Open)
 	if err != nil {
 		return out, err
 	}
@@ -369,14 +369,14 @@ type page struct {
 	Content string `json:"content,omitempty" jsonschema:"Markdown"`
 }
 
-func explain(_ context.Context, _ *cli.Program, in classID) (out answered[page], err error) {
+func explain(_ context.Context, p *cli.Program, in classID) (out answered[page], err error) {
 	for _, c := range checks.Checks() {
 		if c.ID == strings.TrimPrefix(in.Class, doctor.ClassPrefix) {
 			out.Data = page{Class: c.ID, Title: c.Title(), Content: functions.CheckPage(nil, c.ID, c.Doc)}
 			return out, nil
 		}
 	}
-	r, err := cli.ClassOf(in.Class)
+	r, err := p.ClassOf(in.Class)
 	if err == nil {
 		out.Data = page{r.Class, r.Title(), r.RiskRange(), r.OptIn, functions.ClassPage(nil, r.Class, r.Doc)}
 	}

@@ -51,9 +51,9 @@ breaker is open, and its plans need approval until a person closes it.`,
 		Short:             "Re-enable a class",
 		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
 		Args:              command.Exactly(1, 1, "a class"),
-		ValidArgsFunction: cli.CompleteClasses,
+		ValidArgsFunction: p.CompleteClasses,
 		RunE: p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
-			if _, err := cli.ClassOf(args[0]); err != nil {
+			if _, err := p.ClassOf(args[0]); err != nil {
 				return err
 			}
 			if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {

@@ -121,7 +121,7 @@ func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) 
 	} else if said != nil {
 		p.Note("%s.", said)
 	}
-	now, told, err := cli.InForce(ctx, s, p.Cluster)
+	now, told, err := p.InForce(ctx, s, p.Cluster)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func compare(ctx context.Context, p *cli.Program, v policy.Version, c *checked) 
 	}
 	c.InForce = &told
 	c.Loosens = policy.Loosens(now.Policy, v.Policy, func(class string) bool {
-		r, err := cli.ClassOf(class)
+		r, err := p.ClassOf(class)
 		return err == nil && r.OptIn
 	})
 	return nil
@@ -176,7 +176,7 @@ Who changed it, and what it was before, say Git or the audit log of the API serv
 			if p.Cluster, err = p.OneCluster(ctx, s); err != nil {
 				return err
 			}
-			now, told, err := cli.InForce(ctx, s, p.Cluster)
+			now, told, err := p.InForce(ctx, s, p.Cluster)
 			if err != nil {
 				return err
 			}

@@ -33,15 +33,7 @@ func declared(writes bool, more ...grant.Grant) []grant.Grant {
 	for _, r := range functions.All {
 		all = append(all, r.Grants()...)
 	}
-	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !reads(g) })
-}
-
-func reads(g grant.Grant) bool {
-	if !g.RAM() {
-		return g == grant.ReviewAccess || slices.Contains([]string{"get", "list", "watch"}, g.Verb)
-	}
-	_, action, _ := strings.Cut(g.Action, ":")
-	return slices.ContainsFunc([]string{"Describe", "List", "Get", "Query"}, func(begin string) bool { return strings.HasPrefix(action, begin) })
+	return slices.DeleteFunc(grant.Set(all), func(g grant.Grant) bool { return !writes && !cli.Reads(g) })
 }
 
 func (f *flight) kubernetes(ctx context.Context) bool {

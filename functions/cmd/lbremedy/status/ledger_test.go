@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/answer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -54,7 +55,7 @@ func TestLedger(t *testing.T) {
 			func(stream.Message) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
-		it, err := answer.Kept(stream.Message{Header: header, Data: data})
+		it, err := answer.Kept(new(cli.Program), stream.Message{Header: header, Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}

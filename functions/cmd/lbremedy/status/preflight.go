@@ -224,7 +224,7 @@ func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 		}
 		return
 	default:
-		if now, told, err = cli.InForce(ctx, s, f.Cluster); told.Wrong != "" {
+		if now, told, err = f.InForce(ctx, s, f.Cluster); told.Wrong != "" {
 			f.add(name, Problem, sentence(err), say.F("Correct the policy, or let the engine read it. It goes on by itself then."))
 			return
 		} else if err != nil {

@@ -260,7 +260,7 @@ func (r *reading) cases(tally journal.Tally, err error) {
 
 func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 	var err error
-	if r.InForce, r.Reported, err = cli.InForce(ctx, s, r.Cluster); err != nil {
+	if r.InForce, r.Reported, err = r.p.InForce(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "mode", "budgets")
 	} else {
 		allowed := r.InForce.Policy
@@ -285,7 +285,7 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 
 func (r *reading) budgets(ctx context.Context, s *stream.Stream, b remedy.Budgets) {
 	var err error
-	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, cli.Classes(), b.OfClass(), b.OfCluster); err != nil {
+	if r.Places, err = control.PlacesLeft(ctx, s, r.Cluster, r.p.Classes(), b.OfClass(), b.OfCluster); err != nil {
 		r.unknown(err, "budgets")
 	}
 	for class, until := range r.Places.Free {

@@ -130,7 +130,7 @@ func noteUntold(ctx context.Context, p *cli.Program, s *stream.Stream, list []ti
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
-		now, _, err := cli.InForce(ctx, s, cluster)
+		now, _, err := p.InForce(ctx, s, cluster)
 		switch {
 		case err != nil:
 			p.Note("Whether anybody is told about cluster %s is unknown: %s", cluster, command.Clean(err.Error()))

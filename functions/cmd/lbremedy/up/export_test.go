@@ -16,7 +16,7 @@ var Ready = ready
 type UpRun = upRun
 
 func (u *upRun) Policy(file string) {
-	u.policy, u.source = file, policyfile.FromFile(file, cli.ParsePolicy)
+	u.policy, u.source = file, policyfile.FromFile(file, new(cli.Program).ParsePolicy)
 }
 
 func (u *upRun) Source() *policyfile.Source { return u.source }

@@ -88,7 +88,7 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 
 func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
-		Stream: t.env.Stream, Sinks: sinks, Remedies: cli.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
+		Stream: t.env.Stream, Sinks: sinks, Remedies: t.Program.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
 		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Clients.Cloud, CloudWriter: t.env.Clients.CloudWriter, Log: t.env.Log,
 	})
 }

@@ -123,7 +123,7 @@ func notifying(t *testing.T, s *stream.Stream, sinks string) (said *shell.Log, d
 func TestSinkWithoutConsumer(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
-	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+	if _, err := s.Setup(t.Context(), new(cli.Program).Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	js := nats.JetStream(t, server.URL())
@@ -145,7 +145,7 @@ func TestSinkWithoutConsumer(t *testing.T) {
 func TestNotifierWithoutJournal(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	s := nats.Connect(t, stream.Config{URL: server.URL()})
-	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+	if _, err := s.Setup(t.Context(), new(cli.Program).Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	js := nats.JetStream(t, server.URL())
@@ -169,7 +169,7 @@ func TestNotifierWithoutJournal(t *testing.T) {
 		}
 	}
 	until("what is wrong", func() bool { return strings.Contains(said.String(), "a sink can't be notified; trying again") })
-	if _, err := s.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+	if _, err := s.Setup(t.Context(), new(cli.Program).Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	until("the follower", func() bool {

@@ -62,7 +62,7 @@ func TestParts(t *testing.T) {
 func TestNotifiers(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
-	if _, err := admin.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+	if _, err := admin.Setup(t.Context(), new(cli.Program).Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	came := make(chan string, 1000)
@@ -161,7 +161,7 @@ func TestNotifiers(t *testing.T) {
 func TestNotifierAsksTheCloud(t *testing.T) {
 	server := nats.Start(t, embedded.Options{})
 	admin := nats.Connect(t, stream.Config{URL: server.URL()})
-	if _, err := admin.Setup(t.Context(), cli.Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
+	if _, err := admin.Setup(t.Context(), new(cli.Program).Classes(), stream.Settings{Clusters: []string{"c1"}}); err != nil {
 		t.Fatal(err)
 	}
 	sc := nowhere(t, server.URL())

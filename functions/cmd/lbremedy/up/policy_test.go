@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestTold(t *testing.T) {
 	if err := again.Begin(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := policy.Get(t.Context(), s, "c1"); err != nil || now != first {
+	if now, err := policy.Get(t.Context(), s, "c1"); err != nil || !reflect.DeepEqual(now, first) {
 		t.Errorf("told is %+v, %v", now, err)
 	}
 

@@ -25,15 +25,15 @@ type probes struct {
 // shortest is the shortest interval: a late probe is known before the next begins.
 const shortest = probe.Patience + time.Minute
 
-func (p *probes) flags(cmd *cobra.Command) {
+func (p *probes) flags(of *cli.Program, cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&p.every, "probe", 0,
 		"at this `interval`, such as 10m, make an Event that fails nothing for each class and measure when it comes to its outcome (default: never)")
 	cmd.Flags().StringVar(&p.namespace, "probe-namespace", "lbremedy", "`namespace` of the Service "+event.ProbeService+", which the probes are about")
 	cmd.Flags().StringSliceVar(&p.classes, "probe-classes", nil, "`classes` to probe, separated by commas (default all)")
-	command.Complete(cmd, "probe-classes", cli.CompleteClasses)
+	command.Complete(cmd, "probe-classes", of.CompleteClasses)
 }
 
-func (p *probes) check(parts parts) error {
+func (p *probes) check(of *cli.Program, parts parts) error {
 	if p.every == 0 {
 		return nil
 	}
@@ -47,11 +47,11 @@ func (p *probes) check(parts parts) error {
 		return command.Wrong("--probe-namespace: no namespace can be called %q", p.namespace)
 	}
 	if len(p.classes) == 0 {
-		p.classes = cli.Classes()
+		p.classes = of.Classes()
 	}
 	for _, class := range p.classes {
-		if !slices.Contains(cli.Classes(), class) {
-			return command.Wrong("--probe-classes: %w", cli.NoClass(class))
+		if !slices.Contains(of.Classes(), class) {
+			return command.Wrong("--probe-classes: %w", of.NoClass(class))
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/observe/trace"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
 )
@@ -26,6 +27,8 @@ import (
 // hands lets functions handle the classes in the routes file, and this process the others.
 func (u *upRun) hands(env *host.Connection) error {
 	switch {
+	case u.routes == "" && len(u.Declared) > 0 && u.parts.worker:
+		return command.Wrong("--declarations names classes whose code is in functions: give --routes and --engine-key as well")
 	case u.routes == "" && u.key == "":
 		return nil
 	case u.routes == "":
@@ -41,20 +44,31 @@ func (u *upRun) hands(env *host.Connection) error {
 	if err != nil {
 		return command.Wrong("--engine-key: %s: %w", u.key, err)
 	}
-	endpoints, err := route.Load(u.routes, u.Cluster, cli.Classes(), u.Keys)
+	endpoints, err := route.Load(u.routes, u.Cluster, u.Classes(), u.Keys)
 	if err != nil {
 		return command.Wrong("--routes: %w", err)
+	}
+	for _, r := range u.Declared {
+		if endpoints[r.Class] == nil && u.parts.worker {
+			return command.Wrong("--declarations: no route of %s leads to the function of the class %s", u.routes, r.Class)
+		}
 	}
 	known := functions.Chinese(chinese.Language)()
 	count := u.metrics.Functions(slices.Sorted(maps.Keys(endpoints)))
 	u.functions = map[string]*hand.Remote{}
-	for _, r := range functions.All {
+	invoked := map[string]trace.Function{}
+	for _, r := range u.All() {
 		if to, ok := endpoints[r.Class]; ok {
+			f := trace.Function{Alibaba: to.Alibaba()}
+			f.Name, f.Region = to.Function()
+			invoked[r.Class] = f
 			u.functions[r.Class] = &hand.Remote{
 				Class: r, Key: key, Decode: env.Decode, Known: known.Has, Send: to.Send, Read: env.Kube.Service, Now: env.Now, Called: count.Called,
+				Did: count.Did,
 			}
 		}
 	}
+	u.traces.Functions(invoked)
 	local := env.Env.Hand
 	env.Env.Hand = func(r *remedy.Remedy) hand.Hand {
 		if h, ok := u.functions[r.Class]; ok {
@@ -62,7 +76,7 @@ func (u *upRun) hands(env *host.Connection) error {
 		}
 		return local(r)
 	}
-	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(functions.All), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
+	u.Note("Functions handle %d of %d classes: %s.", len(endpoints), len(u.All()), strings.Join(slices.Sorted(maps.Keys(endpoints)), ", "))
 	return nil
 }
 

@@ -38,7 +38,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if !errors.Is(err, stream.ErrFull) {
 		t.Fatal(err)
 	}
-	if err := up.Ready(nil, s, policyfile.FromNothing(cli.ParsePolicy))(ctx); !errors.Is(err, stream.ErrFull) {
+	if err := up.Ready(nil, s, policyfile.FromNothing(new(cli.Program).ParsePolicy))(ctx); !errors.Is(err, stream.ErrFull) {
 		t.Errorf("/readyz says %v", err)
 	}
 	through := make(chan error, 1)
@@ -68,7 +68,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 	if err := <-through; err != nil {
 		t.Errorf("the publisher ended with %v", err)
 	}
-	if err := up.Ready(nil, s, policyfile.FromNothing(cli.ParsePolicy))(ctx); err != nil {
+	if err := up.Ready(nil, s, policyfile.FromNothing(new(cli.Program).ParsePolicy))(ctx); err != nil {
 		t.Errorf("/readyz says %v", err)
 	}
 	if got := c.Run(ctx, "up", "--setup", "--cluster", "c1"); got.Out != "Everything is up to date.\n" {

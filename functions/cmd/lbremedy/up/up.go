@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
-	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/permission"
@@ -139,7 +139,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
 	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
 	sizeFlags(cmd, &u.streams)
-	u.probes.flags(cmd)
+	u.probes.flags(p, cmd)
 	cmd.Flags().DurationVar(&u.every, "doctor", 0,
 		"run the doctor on the whole cluster at this `interval`, such as 1h, and open and close cases for its findings (default: never)")
 	return cmd
@@ -156,7 +156,7 @@ func (u *upRun) setUp(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	done, err := s.Setup(ctx, cli.Classes(), c)
+	done, err := s.Setup(ctx, u.Classes(), c)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (u *upRun) run(ctx context.Context) error {
 	if u.runs < 1 {
 		return command.Wrong("--runs: %d is less than one", u.runs)
 	}
-	if err := u.probes.check(u.parts); err != nil {
+	if err := u.probes.check(u.Program, u.parts); err != nil {
 		return err
 	}
 	if !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1 {
@@ -225,7 +225,7 @@ func (u *upRun) run(ctx context.Context) error {
 	defer u.endTraces(ctx)
 	u.metrics = observe.New(u.Version, u.Cluster)
 	if u.parts.worker {
-		u.metrics.Runs(cli.Classes(), table.Kinds())
+		u.metrics.Runs(u.Classes(), table.Kinds())
 	}
 	count := u.metrics.Calls() // a notifier calls the cloud too: tickets are one of its products
 	config.Meter = func(k cloud.Call) { count(k.Product, k.Action, k.Status, k.Throttled, k.Duration) }
@@ -297,7 +297,7 @@ func (u *upRun) endTraces(ctx context.Context) {
 // choose treats an unusable file as the caller's mistake; a ConfigMap may be repaired while up runs.
 func (u *upRun) choose(ctx context.Context) error {
 	if u.policy == "" {
-		u.source = policyfile.FromNothing(cli.ParsePolicy)
+		u.source = policyfile.FromNothing(u.ParsePolicy)
 		return nil
 	}
 	var err error
@@ -310,12 +310,23 @@ func (u *upRun) choose(ctx context.Context) error {
 	return nil
 }
 
+// declaredIDs returns the IDs of the declared classes.
+func (u *upRun) declaredIDs() []string {
+	var ids []string
+	for _, r := range u.Declared {
+		ids = append(ids, r.Class)
+	}
+	return ids
+}
+
 func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	v, err := u.source.Read(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	now, before := policy.InForce{Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now()}, u.reported
+	now, before := policy.InForce{
+		Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now(), Declared: u.declaredIDs(),
+	}, u.reported
 	if err != nil {
 		now.Wrong = event.Redact(err.Error())
 	}
@@ -336,7 +347,8 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	if !u.unreported {
 		return
 	}
-	if is, err := policy.Get(ctx, s, u.Cluster); err != nil || is.Version != u.reported.Version || is.Wrong != u.reported.Wrong || is.Source != u.reported.Source {
+	if is, err := policy.Get(ctx, s, u.Cluster); err != nil || is.Version != u.reported.Version || is.Wrong != u.reported.Wrong ||
+		is.Source != u.reported.Source || !slices.Equal(is.Declared, u.reported.Declared) {
 		if err := u.reported.Put(ctx, s, u.Cluster); err != nil {
 			u.Log().Warn("commands don't know the policy in force; trying again", "error", err)
 			return
@@ -348,7 +360,7 @@ func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	c := u.streams
 	c.Clusters = []string{u.Cluster}
-	changed, lacking, err := s.SetupOrUse(ctx, cli.Classes(), c)
+	changed, lacking, err := s.SetupOrUse(ctx, u.Classes(), c)
 	if err != nil {
 		return err
 	}
@@ -360,9 +372,9 @@ func (u *upRun) begin(ctx context.Context, s *stream.Stream) error {
 	}
 	switch {
 	case u.parts.exporter:
-		u.Note("Watching cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
+		u.Note("Watching cluster %s in %s for %d classes.", u.Cluster, u.Region, len(u.All()))
 	case u.parts.worker:
-		u.Note("Handling failures of cluster %s in %s for %d classes.", u.Cluster, u.Region, len(functions.All))
+		u.Note("Handling failures of cluster %s in %s for %d classes.", u.Cluster, u.Region, len(u.All()))
 	default:
 		u.Note("Opening tickets for failures of cluster %s in %s.", u.Cluster, u.Region)
 	}
@@ -380,7 +392,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 	var err error
 	if u.parts.exporter {
 		c := exporter.Config{
-			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Classifier: event.NewClassifier(table.Table()), Log: env.Log,
+			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Classifier: u.Classifier(), Log: env.Log,
 			Rate: u.rate, Burst: u.burst, Now: env.Now,
 		}
 		if posts != nil {
@@ -393,7 +405,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 		begin = append(begin, func() error { return x.Run(ctx) })
 	}
 	if u.parts.worker {
-		h := &host.Host{Env: env.Env, Remedies: functions.All, OnRun: u.seen}
+		h := &host.Host{Env: env.Env, Remedies: u.All(), OnRun: u.seen}
 		if err := h.Validate(); err != nil {
 			return err
 		}
@@ -406,7 +418,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 				standing := func(ctx context.Context) ([]event.Record, error) {
 					return ticket.OpenFailures(ctx, env.Stream, u.Cluster)
 				}
-				return (&host.Rechecker{Env: env.Env, Remedies: functions.All, OpenFailures: standing}).Run(ctx)
+				return (&host.Rechecker{Env: env.Env, Remedies: u.All(), OpenFailures: standing}).Run(ctx)
 			},
 			func() error { return w.Run(ctx) })
 		if u.every > 0 {
@@ -565,8 +577,8 @@ func (u *upRun) follow(ctx context.Context, s *stream.Stream) error {
 }
 
 func (u *upRun) readState(ctx context.Context, s *stream.Stream) (observe.State, error) {
-	now := observe.State{Classes: cli.Classes()}
-	v, _, err := cli.InForce(ctx, s, u.Cluster)
+	now := observe.State{Classes: u.Classes()}
+	v, _, err := u.InForce(ctx, s, u.Cluster)
 	if err != nil {
 		return now, err
 	}

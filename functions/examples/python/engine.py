@@ -1,7 +1,6 @@
-"""A class of lbremedy in Python, with the standard library alone.
+"""The contract between lbremedy's engine and a hand, for any class: signed calls, the declaration, and the HTTP server.
 
-It answers the signed calls of lbremedy's engine over HTTP. What it may do is in class.json, which the engine reads, too. Its variables are
-those of a function in Go: LBREMEDY_CLUSTER, LBREMEDY_ENGINE_KEYS, PORT. It reaches the API server at KUBE_URL, and shows the token in KUBE_TOKEN.
+It needs the standard library alone. Its variables are those of a function in Go: LBREMEDY_CLUSTER, LBREMEDY_ENGINE_KEYS, PORT.
 """
 
 import base64
@@ -11,33 +10,40 @@ import http.server
 import json
 import os
 import pathlib
+import re
+import signal
 import sys
 import threading
-import urllib.error
-import urllib.request
 
-DECLARATION = json.loads(pathlib.Path(__file__).with_name("class.json").read_text())
-CLASS = DECLARATION["class"]
-CLUSTER = os.environ["LBREMEDY_CLUSTER"]
-ANNOTATION = DECLARATION["annotations"][0]
-MARK = "lbremedy.io/resync"
 MOST_CALL = 4 << 20
 FARTHEST = 30.0
 
 
+def declaration():
+    """Reads class.yaml: fields whose values are JSON, perhaps over several lines, and comments."""
+    text = re.sub(r"(?m)^#.*\n", "", pathlib.Path(__file__).with_name("class.yaml").read_text())
+    parts = re.split(r"(?m)^(\w+):", text)
+    return {key: json.loads(value) for key, value in zip(parts[1::2], parts[2::2])}
+
+
+DECLARATION = declaration()
+CLASS = DECLARATION["class"]
+CLUSTER = os.environ["LBREMEDY_CLUSTER"]
+
+
 def digest():
-    """The digest of the declaration, as both sides work it out."""
+    """The digest of the declaration, as both sides compute it."""
     data = {k: v for k, v in DECLARATION.items() if k != "doc"}
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Problem(Exception):
-    """Why a call is not answered; kind is one of the kinds of shared/hand."""
+    """Why a call has no result; kind is one of the kinds of shared/hand, or empty."""
 
-    def __init__(self, kind, text):
+    def __init__(self, kind, text, answer=None):
         super().__init__(text)
-        self.kind = kind
+        self.kind, self.answer = kind, answer
 
 
 # Ed25519 (RFC 8032, section 5.1), to verify signatures. It is not fast and needs no secret.
@@ -151,87 +157,18 @@ def moment(text):
     return datetime.datetime.fromisoformat(seconds + "+00:00").timestamp() + float("0." + (part or "0"))
 
 
-def annotations(service):
-    return service["metadata"].get("annotations") or {}
-
-
-def look(data):
-    missing = ANNOTATION not in annotations(data["service"])
-    if data["for"] in ("cause", "prove"):
-        return {"verdict": "yes" if missing else "no"}
-    if data["for"] == "flow":
-        return {"flow": {}}
-    if data["for"] == "check":
-        return {"state": state(data["service"], change(data["steps"][0], data.get("undo")))}
-    if data["for"] == "compare":
-        return {"plan": {"risk": "low"}}
-    if data["for"] in ("backup", "nothing"):
-        return {}
-    if data["for"] != "diagnose":
-        raise Problem("invalid", "this look is unknown")
-    if not missing:
-        return {"verdict": "no"}
-    return {"verdict": "yes", "plan": {
-        "risk": "low",
-        "finding": [{"format": "The annotation %s is missing.", "args": [ANNOTATION]}],
-        "steps": [{"kind": "annotate", "step": {"set": {ANNOTATION: "yes"}}}],
-    }}
-
-
-def change(step, undo):
-    """What a step sets, None for what it removes, and what it found."""
-    body = step["step"]
-    if step["kind"] != "annotate" or set(body["set"]) != {ANNOTATION} or body.get("remove"):
-        raise Problem("invalid", "the class does not declare this step")
-    new, old = body["set"], body.get("was") or {}
-    if undo:
-        return {k: old.get(k) for k in new}, new
-    return new, old
-
-
-def state(service, both):
-    new, old = both
-    now = annotations(service)
-    if all(now.get(k) == v for k, v in new.items()):
-        return "found"
-    return "todo" if all(now.get(k) == old.get(k) for k in new) else "moved"
-
-
-def apply(data, left):
-    service, both = data["service"], change(data["step"], data.get("undo"))
-    stands = state(service, both)
-    if stands != "todo":
-        return {"state": stands}
-    meta = service["metadata"]
-    mark = f'{data["case"]}.{data["attempt"]}'
-    patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "annotations": {**both[0], MARK: mark}}}
-    url = f'{os.environ["KUBE_URL"]}/api/v1/namespaces/{meta["namespace"]}/services/{meta["name"]}'
-    if data.get("dry"):
-        url += "?dryRun=All"
-    request = urllib.request.Request(url, json.dumps(patch).encode(), method="PATCH", headers={
-        "Content-Type": "application/merge-patch+json", "Authorization": "Bearer " + os.environ.get("KUBE_TOKEN", "")})
-    call = {"at": data["now"], "action": "patch services", "resource": f'{meta["namespace"]}/{meta["name"]}'}
-    try:
-        with urllib.request.urlopen(request, timeout=left) as answer:
-            written = json.load(answer)
-    except urllib.error.HTTPError as failed:
-        kind = {403: "denied", 404: "not-found", 409: "moved", 429: "throttled"}.get(failed.code, "unavailable")
-        return {"state": "todo", "calls": [{**call, "error": str(failed.code)}]}, Problem(kind, f"the API server answers {failed.code}")
-    except OSError as failed:
-        return {"state": "todo", "calls": [{**call, "error": "NoAnswer"}]}, Problem("unavailable", str(failed))
-    call["resourceVersion"] = written["metadata"]["resourceVersion"]
-    return {"state": "done", "calls": [call], "service": written}
-
-
 class Handler(http.server.BaseHTTPRequestHandler):
     timeout = 30
     statuses = {"denied": 401, "outdated": 409, "clock": 412}
 
-    def do_GET(self):
+    def do_GET(self):  # a platform asks whether the hand is alive
         self.send(200, {})
 
     def do_POST(self):
-        size = int(self.headers.get("Content-Length") or 0)
+        try:
+            size = int(self.headers.get("Content-Length", ""))
+        except ValueError:
+            size = -1
         if not 0 <= size <= MOST_CALL:
             self.close_connection = True
             self.send(400, {"problem": {"type": "invalid", "detail": "the call has no length, or is too long"}})
@@ -243,14 +180,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         answer = {"id": ident, "cluster": CLUSTER, "class": CLASS, "uid": data["failure"]["service"]["uid"], "attempt": data["attempt"]}
         try:
-            said = look(data) if kind == "io.lbremedy.look.v1" else apply(data, left)
-            if isinstance(said, tuple):
-                said, problem = said
-                answer["problem"] = {"type": problem.kind, "detail": str(problem)}
-            answer["answer"] = said
+            if kind == "io.lbremedy.look.v1":
+                answer["answer"] = self.look(data)
+            elif kind == "io.lbremedy.apply.v1":
+                answer["answer"] = self.apply(data, left, self.headers)
+            else:
+                raise Problem("invalid", "calls of this type are unknown")
         except Problem as problem:
             answer["problem"] = {"type": problem.kind, "detail": str(problem)}
-        except Exception as failed:  # a fault of this class must not end the process
+            if problem.answer is not None:
+                answer["answer"] = problem.answer
+        except Exception as failed:  # a fault of the class must not end the process
             answer["problem"] = {"detail": f"{type(failed).__name__}: {failed}"}
         self.send(200, answer)
 
@@ -266,10 +206,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-if __name__ == "__main__":
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "0"))), Handler)
+def serve(look, apply):
+    """Answers calls with look(data) and apply(data, seconds left, headers) until the process is asked to end."""
+    handler = type("Hand", (Handler,), {"look": staticmethod(look), "apply": staticmethod(apply)})
+    port = os.environ.get("FC_CUSTOM_LISTEN_PORT") or os.environ.get("PORT") or "9000"
+    server = http.server.ThreadingHTTPServer(("0.0.0.0", int(port)), handler)
+    server.daemon_threads = False  # what is in hand is finished
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
         sys.exit(0)
+    server.server_close()
