@@ -442,7 +442,7 @@ func TestEndpoints(t *testing.T) {
 		"server's fault":   {func(*policy.Sink) {}, 500, false, "status 500"},
 		"cut off":          {func(*policy.Sink) {}, 0, false, "EOF"},
 		"in the clear":     {func(s *policy.Sink) { s.URL, s.URLFrom = "", secret(t, "http://example.com/s3cr3t") }, 200, true, "https://"},
-		"no URL":           {func(s *policy.Sink) { s.URL, s.URLFrom = "", secret(t, "s3cr3t") }, 200, true, "no URL"},
+		"no URL":           {func(s *policy.Sink) { s.URL, s.URLFrom = "", secret(t, "s3cr3t") }, 200, true, "not a URL"},
 		"no file":          {func(s *policy.Sink) { s.URL, s.URLFrom = "", missing }, 200, false, "no such file"},
 		"no variable":      {func(s *policy.Sink) { s.URL, s.URLFrom = "", policy.Reference{Env: "LBREMEDY_TEST_NONE"} }, 200, false, "LBREMEDY_TEST_NONE is empty"},
 		"no key":           {func(s *policy.Sink) { s.SecretFrom = missing }, 200, false, "no such file"},
