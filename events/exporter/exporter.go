@@ -1,20 +1,7 @@
 // Package exporter turns a cluster's Events about failed load-balancer syncs into classified CloudEvents in the stream FAILED. It
 // publishes each occurrence once; the recorder reports repeated failures as updates of one Event. Other reasons, such as
-// EnsuredLoadBalancer, are not published. Begin with New and Exporter.Run. The exporter holds no state:
-//
-//   - Order: the higher resource version wins, by compare-and-set on the subject, so any number of exporters may run without a leader.
-//     A stored version later than the cluster's own, as after a restore of etcd, is replaced.
-//   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
-//     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
-//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
-//     it when the controller reports it again. If nothing reaches NATS for 30 s, everything waiting is dropped and listed again later.
-//     The API server keeps Events for an hour, so shorter outages lose nothing.
-//   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
-//     (queue.go), and dated neither in the future nor long before the Event.
-//   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
-//     the cluster, since the controller writes the name in its place.
-//   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
-//   - DEAD takes Events that can't become messages, with the reason, and progress moves on: ten of each namespace, then one an hour.
+// EnsuredLoadBalancer, are not published. Begin with New and Exporter.Run, whose comment has the rules.
+// The exporter holds no state, so any number may run without a leader.
 //
 // Failures that the check before an upgrade predicts ("DryRun:") are counted and logged with their redacted text, ten of each namespace
 // and then one an hour. They report no failed Service and no fault, so they belong neither in FAILED nor in DEAD.
@@ -150,6 +137,20 @@ func (e *Exporter) Lag() time.Duration {
 func (e *Exporter) Ready() bool { return e.ready.Load() }
 
 // Run exports until ctx ends, and returns nil. It fails only if the first contact with NATS or the cluster fails; it waits out later outages.
+//
+//   - Order: the higher resource version wins, by compare-and-set on the subject. A stored version later than the cluster's
+//     own, as after a restore of etcd, is replaced.
+//   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
+//     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
+//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
+//     it when the controller reports it again. If nothing reaches NATS for 30 s, everything waiting is dropped and listed again later.
+//     The API server keeps Events for an hour, so shorter outages lose nothing.
+//   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
+//     (queue.go), and dated neither in the future nor long before the Event.
+//   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
+//     the cluster, since the controller writes the name in its place.
+//   - EventBridge may replace the watch (posts.go). Its requests are hints: each Event is read from the API server.
+//   - DEAD takes Events that can't become messages, with the reason, and progress moves on: ten of each namespace, then one an hour.
 func (e *Exporter) Run(ctx context.Context) error {
 	from, err := e.start(ctx)
 	if err != nil {

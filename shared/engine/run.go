@@ -1,53 +1,9 @@
-// Package engine decides what to do about failures, has it done, and remembers it. Begin with [Run]; package machine holds the decisions.
+// Package engine decides what to do about failures, has it done, and remembers it. Begin with [Run], and with README.md, which explains
+// the terms, a run, and the seven rules that the code keeps.
 //
-// # Terms
-//
-//   - An engine is a process that works on failures ([document.Holder]), with a name and a heartbeat in the bucket.
-//   - A run answers one failure for one class ([Run]), within [Env.Bound].
-//   - An object is what a failure is about, usually a Service.
-//   - A document is what the engine knows of an object (package document), under the key state.<cluster>.<uid>. Its holder is the engine
-//     that works on the object.
-//   - A case is what the document says of the failures of one object and class: newest record, attempts that can be undone, counts.
-//   - A hand acts with the rights of a class (package hand): it looks, or makes one step. It may be a remote function.
-//   - An order tells a hand to make one step. It has an ID and an expiry, after which no hand begins to write.
-//   - The audit is the stream CASES. Records are appended to it, and no decision reads it.
-//
-// # How a run works
-//
-// The run reads the document and reports to the machine that a failure was delivered. The machine is a pure function from the document and a
-// report to the new document and the effects that follow, so tests can explore all decisions without a cluster. The run performs the effects
-// in order and reports the results (drive.go): it stores the document, flushes the audit, has the hand look (diagnose.go, decide.go,
-// verify.go), reads what may hold an order back (apply.go, hold.go), takes places in budgets and claims, and sends orders. It also records
-// each decision for people (record.go).
-//
-// A run that waits between two steps ends, and the next run goes on from the document. It works out risk and approval again, and asks the
-// class again before the first step: the risk and approval in a record are only for people.
-//
-// # The seven rules
-//
-//  1. If no step was made, the run looks again. If a step was made, or possibly made, the run checks it and goes on from the document. An
-//     order with an unknown result stays in the document until a look has settled it; until then no other class writes to the object.
-//  2. An engine is dead when its heartbeat is 15 s older than the reader's own; both times are the NATS server's, from one answer. A run
-//     that finds an object held by a dead engine counts a crash; three in a row become a question. A run that exceeds its time loses its
-//     object. After an unanswered order, nothing is sent for the object until a minute after the order's expiry; then the step is checked.
-//  3. Before each order, the run has written the document within the last second. Pause, breakers and the document, which must have the
-//     revision that the run wrote, are read in one answer: a NATS node that is cut off answers old values for a while. Policy and approvals
-//     come from the API server. Anything that can't be read pauses the case.
-//  4. An order is stored with its ID and expiry before it is sent, and its answer is stored before the next order.
-//  5. A waiting case has a time and a reason in its document, and the stream delivers its failure again at that time.
-//  6. A record is stored in the document's outbox and then appended to CASES, in order and exactly once. No order is sent while the outbox
-//     holds a record, so a full CASES stops all writes. A run that ends as the previous one is only counted. Of runs that write nothing and
-//     end differently each time, eight in a row leave a record each; after that, one an hour does.
-//  7. Budgets, claims, breakers and pauses are documents of package control.
-//
-// A document has a size limit. It keeps only the parts of an attempt that an undo needs, and its records are appended to CASES before they
-// push out others. A plan that does not fit becomes a question. A document leaves the bucket 30 days after its last write, as its records
-// leave CASES.
-//
-// Times are the engine's own, except heartbeats and the age of an order, which are the NATS server's. A plan that began more than 15 minutes
-// ago does not go on: its steps stay in the document, and the class is asked again. A run that only watches gives up its place if others
-// wait for it ([Env.Busy]). A plan parked until its moment to trigger a resync keeps that moment: with many plans, none would otherwise get
-// one.
+// Package machine holds the decisions, as a pure function. This package performs their effects (drive.go): it stores the document, flushes
+// the audit, has the hand look (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in
+// budgets and claims, and sends orders. It records each decision for people (record.go).
 package engine
 
 import (

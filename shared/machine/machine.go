@@ -10,19 +10,6 @@
 //   - Every step that was made can be undone.
 //
 // The tests explore all reachable states of small scopes and show that they detect the loss of each rule.
-//
-// A driver performs the effects. The machine relies on these rules of the driver:
-//
-//   - It performs effects in order, and ends the run if a Store loses its comparison. The nonce resolves a lost acknowledgement.
-//   - It begins a run with a Delivered or an UndoAsked on a document that it has just read, and has one run per object.
-//   - It gives each answer to the run that asked, with the document that Next returned last, even without a Store.
-//   - It signs an order with the ID and the expiry in Send. All times are the server's.
-//   - It reports an UndoAsked only for the case that is open or ended last.
-//   - It keeps the steps of the attempts in Done: they are checked and undone.
-//   - It reports an undo with nothing to restore as Found, without a hand.
-//   - For Bars it ignores a drifted step that is only possibly made.
-//   - It repeats a run with Again, or of a person, until Ack: no stream delivers these again.
-//   - It limits how often Taken says Again in one run, and reserves a moment to write once per step.
 package machine
 
 import "time"

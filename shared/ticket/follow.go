@@ -52,7 +52,22 @@ type Stats struct {
 	Templates                         int64 // failures of a template
 }
 
-// A Follower notifies the sinks of outcomes in the audit.
+// A Follower notifies the sinks of outcomes in the audit: it reads the stream CASES with a durable consumer for each sink. Any number of
+// workers share the consumers.
+//
+// A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a later
+// message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which bundles a
+// thousand Services of one cause; after a growing pause if the sink doesn't answer; and after an hour if it refuses, for instance
+// because of a wrong token. An unchanged failure leaves no further record.
+//
+// A notification is repeated if its answer or its note in the head was lost. Alibaba Cloud's support is first searched for the ticket,
+// an Event replaces itself, a webhook gets the same webhook-id, and Alertmanager and PagerDuty identify an alert by its key; a chat
+// shows the message twice. Alertmanager forgets alerts: open tickets are sent again (repeat.go).
+//
+// At a sink that is an app, people answer with buttons, see [Config.People]. A click only creates an Approval, which package approval
+// processes like any other. A card carries its question, and the head the results of the clicks: any follower can answer them. Muting
+// an incident there stops new messages for a day, while the present one stays up to date. Another failing Service or a worse impact is
+// sent anyway, and the incident's end ends the mute.
 type Follower struct {
 	c       Config
 	classes map[string]*remedy.Remedy

@@ -13,7 +13,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-// A Head is the state of one sink's notifications of an incident.
+// A Head is what one sink has been notified of, and up to which revision of the bucket, under
+// ticket.<sink>.<scope>.<class>.<hash of the cause>. For a sink with a ticket for each Service, such as Events, the UID follows. It is
+// written by compare-and-set, with a lease, before each notification and after it, which prevents duplicate tickets.
 type Head struct {
 	ID       string    `json:"id,omitempty"` // assigned by the sink
 	Status   Status    `json:"status"`       // that the sink was last sent

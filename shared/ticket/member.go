@@ -12,7 +12,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
-// A Member is the state of one Service of an incident, by the newest record.
+// A Member is the state of one Service of an incident, by the newest record of its class, under
+// incident.<scope>.<class>.<hash of the cause>.<uid>. It holds the record's sequence: duplicates and older records change nothing. All
+// sinks share the members.
 type Member struct {
 	Sequence uint64        `json:"sequence"` // of its record in the audit
 	Case     string        `json:"case"`

@@ -1,33 +1,12 @@
 // Package ticket notifies people: it makes one ticket for all Services that fail for one cause, in each place that the policy file
 // names, and ends it when the failures are over. Begin with [New] and [Follower.Run].
 //
-// Tickets are a projection of the audit: a [Follower] reads the stream CASES with a durable consumer for each sink. A sink that is
-// down delays only itself, and loses nothing. Any number of workers share the consumers. All state is in two kinds of keys, which
-// survive a crash at any point:
-//
-//   - incident.<scope>.<class>.<hash of the cause>.<uid> is a [Member]: the state of one Service, by the newest record of its
-//     class. It holds the record's sequence: duplicates and older records change nothing. All sinks share the members.
-//   - ticket.<sink>.<scope>.<class>.<hash of the cause> is a [Head]: what one sink has been notified of, up to which revision of
-//     the bucket. For a sink with a ticket for each Service, such as Events, the UID follows. It is written by compare-and-set,
-//     with a lease, before each notification and after it, which prevents duplicate tickets.
-//
-// A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a later
-// message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which bundles a
-// thousand Services of one cause; after a growing pause if the sink doesn't answer; and after an hour if it refuses, for instance
-// because of a wrong token. An unchanged failure leaves no further record.
+// Tickets are a projection of the audit. All state is in the keys of a [Member] and a [Head], which survive a crash at any point. A sink
+// that is down delays only itself, and loses nothing.
 //
 // An incident is a class and a cause within the class's scope. Clusters that share a NATS have separate incidents and tickets, even
 // for an account: each has its own sinks, and its account may be another. A doctor's check makes one incident for the cluster. Scope
 // Service covers the Services of a cluster that share a cause, such as one full vSwitch; without a cause, one Service.
-//
-// A notification is repeated if its answer or its note in the head was lost. Alibaba Cloud's support is first searched for the ticket,
-// an Event replaces itself, a webhook gets the same webhook-id, and Alertmanager and PagerDuty identify an alert by its key; a chat
-// shows the message twice. Alertmanager forgets alerts: open tickets are sent again (repeat.go).
-//
-// At a sink that is an app, people answer with buttons, see [Config.People]. A click only creates an Approval, which package approval
-// processes like any other. A card carries its question, and the head the results of the clicks: any follower can answer them. Muting
-// an incident there stops new messages for a day, while the present one stays up to date. Another failing Service or a worse impact is
-// sent anyway, and the incident's end ends the mute.
 package ticket
 
 import (
