@@ -58,7 +58,7 @@ const PostsToken = "LBREMEDY_FROM_HTTP_TOKEN"
 
 // Flags adds the flags for the settings.
 func (p *Posts) Flags(add func(at *string, name, value, usage string)) {
-	add(&p.Address, "from-http", "", "`address` at which EventBridge tells of Events by POST, such as :8090; without it they are watched")
+	add(&p.Address, "from-http", "", "`address` at which EventBridge posts Events, such as :8090; without it the exporter watches them")
 	add(&p.URL, "from-http-url", "", "`URL` of the target in EventBridge, exactly as it is there; its token is read from "+PostsToken)
 	add(&p.Region, "from-http-region", "", "`region` of EventBridge, such as cn-hangzhou")
 }

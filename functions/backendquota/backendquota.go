@@ -60,7 +60,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		reason := fmt.Sprintf("A Kubernetes Service needs %d backends on the load balancer %s, and %.0f is the limit.", total, s.LB, limit.Total)
 		return step.Raise(ctx, c, plan, *limit, float64(total), reason)
 	case ccm.NLB(c.Service):
-		plan.Finding = plan.Finding.And("By these figures, all backends fit.")
+		plan.Finding = plan.Finding.And("According to these figures, all backends fit.")
 		return compare(c, plan), nil
 	}
 	return servers(ctx, c, s, plan)
@@ -78,7 +78,7 @@ func servers(ctx context.Context, c *remedy.Case, s ccm.Room, plan remedy.Plan) 
 	}
 	balancers := say.Count(n, "load balancer")
 	if s.Mode == ccm.PodMode || float64(n) <= limit.Total {
-		plan.Finding = plan.Finding.And("By these figures, all backends fit. The servers are behind at most %s, and the limit is %.0f (%s).",
+		plan.Finding = plan.Finding.And("According to these figures, all backends fit. The servers are behind at most %s, and the limit is %.0f (%s).",
 			balancers, limit.Total, limit.Name)
 		return compare(c, plan), nil
 	}

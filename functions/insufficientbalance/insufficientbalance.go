@@ -74,7 +74,7 @@ func decide(p remedy.AccountBalance, t details) remedy.Plan {
 	case t.resold:
 		return remedy.Plan{
 			Finding: say.F("Account %s buys through a channel partner that has run out of funds.", p.Account).
-				And("The account itself has %s available, which does not count here.", p.Balance),
+				And("The account itself has %s available, which does not help here.", p.Balance),
 			Ask: say.F("Ask the channel partner to top up its account, or to raise the spending limit of account %s.", p.Account),
 		}
 	case !known && t.ordered:

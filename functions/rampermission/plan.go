@@ -34,7 +34,7 @@ func (f facts) incomparable(c *remedy.Case) remedy.Plan {
 		plan.Ask = say.F("Find out under which RAM role CCM %s runs.", f.Version).Then(check).And("Allow that action to the role.")
 	case f.Version == ccm.Version{}:
 		plan.Finding = say.F("The version of the controller could not be determined, neither from its DaemonSet nor from the list of add-ons.").
-			And("What it needs is therefore unknown.")
+			And("It is therefore unknown which permissions it needs.")
 		plan.Ask = check.And("Add that action to a policy of the RAM role under which the controller runs.")
 	default: // without a role
 		plan.Finding = say.F("The cluster names no RAM role of its masters.")

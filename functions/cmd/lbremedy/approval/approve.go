@@ -49,7 +49,7 @@ changed needs a new approval. An approval overrides risk, budgets and breakers, 
 a pause, a freeze or the limit of attempts. The policy may want the approvals of several
 people, or of some only.
 
-Whoever has rejected a plan takes that back by approving it.
+To take back your rejection of a plan, approve it.
 
 Name a case by its ID or the start of it, or a Service of which one case waits for an
 approval.

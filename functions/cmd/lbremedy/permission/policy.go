@@ -167,7 +167,7 @@ func show(p *cli.Program) *cobra.Command {
 where it is kept, since when it is in force, and what is paused. -o yaml prints its text. The
 cluster is that of --cluster, or else the only one that NATS knows.
 
-Who changed it, and what it was before, say Git or the audit log of the API server.`,
+Git, or the audit log of the API server, says who changed it and what it was before.`,
 		Example: `  lbremedy policy show
   lbremedy policy show --cluster c1234 -o yaml > policy.yaml`,
 		Args: command.Exactly(0, 0, ""),

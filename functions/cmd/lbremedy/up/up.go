@@ -101,7 +101,7 @@ With --nats an existing NATS is used instead.
 Without --policy nothing is ever written. --policy names a file, or a ConfigMap in whose key
 policy.yaml the policy is. It is read before each write: from disk, or from the API server.
 While it is missing, unreadable or invalid, nothing is written; no older policy takes its
-place. What is in force, "lbremedy policy show" says.
+place. "lbremedy policy show" says what is in force.
 
 With --setup it creates or updates what lbremedy needs in NATS, and ends. A stream that is
 larger than the default stays so: only a flag for its size or age makes it smaller.
