@@ -35,8 +35,8 @@ your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the clu
 none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
 
 With --print the answer is not given: the Approval is printed as YAML, for the person of
---user to create it with "kubectl create -f -". So somebody answers whose machine does not
-reach NATS, with lbremedy in its Pod.`
+--user to create it with "kubectl create -f -". A person whose machine does not reach NATS can answer
+this way, with lbremedy in its Pod.`
 
 func approve(p *cli.Program) *cobra.Command {
 	a := answer{Program: p, verdict: kube.Approve}
