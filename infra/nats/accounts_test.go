@@ -403,7 +403,7 @@ func TestNothingIsOverheard(t *testing.T) {
 	neighbour := s.As(accounts.Exporter(other))
 	s.must(publish(neighbour, other)(t.Context()))
 	s.must(neighbour.Put(t.Context(), event.ProgressKey(other), []byte("17")))
-	_, err := s.engine.Audit(t.Context(), other, uid+"1", class, "1", nil, []byte("{}"), 0)
+	_, err := s.engine.AppendRecord(t.Context(), other, uid+"1", class, "1", nil, []byte("{}"), 0)
 	s.must(err)
 	s.must(s.engine.Put(t.Context(), "policy."+mine, []byte("{}")))
 	s.must(publish(s.engine, mine)(t.Context()))
@@ -548,7 +548,7 @@ func TestRefused(t *testing.T) {
 		for doing, do := range map[string]func(context.Context) error{
 			"publishes a failure of another cluster": publish(c, other),
 			"writes a record": func(ctx context.Context) error {
-				_, err := c.Audit(ctx, mine, uid+"2", class, "1", nil, []byte("{}"), 0)
+				_, err := c.AppendRecord(ctx, mine, uid+"2", class, "1", nil, []byte("{}"), 0)
 				return err
 			},
 			"writes a snapshot": func(ctx context.Context) error { return c.Snapshot(ctx, mine, uid, class, nil, []byte("{}")) },

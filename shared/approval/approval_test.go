@@ -414,7 +414,7 @@ func TestRedeliverer(t *testing.T) {
 	s.create(ann, other, func(a *kube.Approval) { a.Name, a.Spec.Cluster = "cluster", "c2" })
 	s.create(ann, forged, func(a *kube.Approval) { a.Namespace = elsewhere })
 	rec := s.asks()
-	_, err := s.stream.Audit(ctx, rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing", "x", nil, []byte("no record"), 0)
+	_, err := s.stream.AppendRecord(ctx, rec.Cluster, rec.Service.UID[:8]+"-0000-0000-0000-000000000000", "tag-missing", "x", nil, []byte("no record"), 0)
 	s.must(err)
 	yes := s.create(ann, rec, nil)
 	wakes("beside what can't be read", rec, yes)

@@ -142,7 +142,7 @@ func (a About) String() string {
 	return a.Name
 }
 
-// InJournal returns the object as the audit of a cluster names it.
+// InJournal returns the object as the journal of a cluster names it.
 func (a About) InJournal(cluster string) event.Service { return serviceOf(cluster, a) }
 
 // A Finding is one problem that a check found.

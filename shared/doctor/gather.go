@@ -418,7 +418,7 @@ func (g *snapshotReader) claim(e kube.Event) {
 	})
 }
 
-// readFailures reads from the stream, not the audit, the newest failed sync of each Service and class.
+// readFailures reads from the stream, not the journal, the newest failed sync of each Service and class.
 func readFailures(ctx context.Context, g *snapshotReader) (int, error) {
 	from, err := g.stream(ctx)
 	if from == nil || err != nil {

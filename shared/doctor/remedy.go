@@ -15,7 +15,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// ClassPrefix begins the class IDs of checks, under which the audit records their findings.
+// ClassPrefix begins the class IDs of checks, under which the journal records their findings.
 const ClassPrefix = event.DoctorPrefix
 
 // Remedy returns the remedy for a check's findings about a Service, which it gathers again; without a Fix it asks.

@@ -321,7 +321,7 @@ func same(was []event.Found, now []Finding) bool {
 	return true
 }
 
-// foundOf returns findings in the form of the audit. The last entry may represent all that did not fit, and changes with them.
+// foundOf returns findings in the form of the journal. The last entry may represent all that did not fit, and changes with them.
 func foundOf(findings []Finding) []event.Found {
 	var list []event.Found
 	rest := sha256.New()
@@ -451,7 +451,7 @@ func cut(t say.Text) say.Text {
 	return t
 }
 
-// serviceOf returns an object as the audit names it. An object without a UID gets a digest.
+// serviceOf returns an object as the journal names it. An object without a UID gets a digest.
 func serviceOf(cluster string, about About) event.Service {
 	if about.Kind == Service {
 		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}

@@ -202,7 +202,7 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 
 func (p *ScheduledRun) write(t *testing.T, uid, class string, header map[string][]string, data []byte) {
 	t.Helper()
-	if _, err := p.Env.Stream.Audit(t.Context(), "c1", uid, class, rand.Text(), header, data, 0); err != nil {
+	if _, err := p.Env.Stream.AppendRecord(t.Context(), "c1", uid, class, rand.Text(), header, data, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -244,7 +244,7 @@ func TestScheduledRunBoundaries(t *testing.T) {
 		s              *Snapshot
 		r              Result
 		opened, closed int
-		records        int // in the audit afterwards
+		records        int // in the journal afterwards
 	}{
 		"younger than half of what the journal keeps": {told1(stands), 14 * day, nil, stands, 0, 0, 1},
 		"older":                            {told1(stands), 16 * day, nil, stands, 0, 0, 2},

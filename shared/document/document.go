@@ -210,11 +210,11 @@ func (o *Object) Flush(ctx context.Context) error {
 		rec, c := o.Pending(p), o.Case(p.Class)
 		_, header, data, err := event.EncodeRecord(rec)
 		if err != nil {
-			return fmt.Errorf("write the audit: %w", err)
+			return fmt.Errorf("write the journal: %w", err)
 		}
-		c.Audited, err = o.in.Stream.Audit(ctx, rec.Cluster, rec.Service.UID, rec.Class, p.ID, header, data, c.Audited)
+		c.Journaled, err = o.in.Stream.AppendRecord(ctx, rec.Cluster, rec.Service.UID, rec.Class, p.ID, header, data, c.Journaled)
 		if err != nil {
-			return fmt.Errorf("write the audit: %w", err)
+			return fmt.Errorf("write the journal: %w", err)
 		}
 		o.Outbox = o.Outbox[1:]
 	}

@@ -186,7 +186,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	if err != nil {
 		return x.unguarded(err)
 	}
-	if out.Audited = unkept == nil; unkept != nil {
+	if out.Journaled = unkept == nil; unkept != nil {
 		x.fail(unkept)
 	}
 	x.known = g

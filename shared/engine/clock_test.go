@@ -389,7 +389,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// The audit records what a killed run wrote, however late and even in a pause; otherwise it could not be undone.
+// The journal records what a killed run wrote, however late and even in a pause; otherwise it could not be undone.
 func TestUnsaid(t *testing.T) {
 	t.Parallel()
 	killed := func(r *rig) { r.once("after 1", kill); r.dies() }

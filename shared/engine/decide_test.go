@@ -298,7 +298,7 @@ func TestDigest(t *testing.T) {
 	plan(garbled{}).Digest(class, "uid")
 }
 
-// A look writes nothing, not even into the audit, and needs no stream.
+// A look writes nothing, not even into the journal, and needs no stream.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	r := build(t)

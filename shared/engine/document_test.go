@@ -483,7 +483,8 @@ func TestFullAudit(t *testing.T) {
 			size(64 << 10)
 			for bytes := 8 << 10; bytes > 0; bytes /= 2 {
 				for i := 0; ; i++ {
-					_, err := r.env.Stream.Audit(t.Context(), r.env.Cluster, fmt.Sprintf("filler-%d-%d", bytes, i), class, fmt.Sprint(bytes, i), nil, make([]byte, bytes), 0)
+					uid := fmt.Sprintf("filler-%d-%d", bytes, i)
+					_, err := r.env.Stream.AppendRecord(t.Context(), r.env.Cluster, uid, class, fmt.Sprint(bytes, i), nil, make([]byte, bytes), 0)
 					if errors.Is(err, stream.ErrFull) {
 						break
 					}

@@ -171,7 +171,7 @@ func (x *run) guard(ctx context.Context) (g machine.Guarded) {
 	} else {
 		g = x.restores(ctx)
 	}
-	g.Audited = true
+	g.Journaled = true
 	return g
 }
 

@@ -258,7 +258,7 @@ func (ports) Patch(*remedy.Case) []byte { return []byte(`{"spec":{"ports":[]}}`)
 func (ports) Undo() (remedy.Step, bool) { return nil, false }
 
 // A failure that ends in two ways in turn, as strangers' Events can make it, leaves some records and then one an hour, which keeps it from
-// filling the audit. A person's question is answered all the same, and so is a plan.
+// filling the journal. A person's question is answered all the same, and so is a plan.
 func TestRecordsWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -2,7 +2,7 @@
 // the terms, a run, and the seven rules that the code keeps.
 //
 // Package machine holds the decisions, as a pure function. This package performs their effects (drive.go): it stores the document, flushes
-// the audit, has the hand look (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in
+// the journal, has the hand look (diagnose.go, decide.go, verify.go), reads what may hold an order back (apply.go, hold.go), takes places in
 // budgets and claims, and sends orders. It records each decision for people (record.go).
 package engine
 
@@ -30,7 +30,7 @@ import (
 // An Env is what runs share: the cluster, the hands, the stream and the policy. It is safe for concurrent use by any number of runs.
 type Env struct {
 	Cluster string                                              // ID of the cluster
-	Stream  *stream.Stream                                      // documents, failures, the audit; nil: Look only
+	Stream  *stream.Stream                                      // documents, failures, the journal; nil: Look only
 	Kube    *kube.Cluster                                       // what the engine itself reads: Services, namespaces, Events
 	Hand    func(*remedy.Remedy) hand.Hand                      // acts with the rights of a class
 	Policy  func(context.Context) (remedy.Policy, error)        // read before each step; an error pauses

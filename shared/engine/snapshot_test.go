@@ -20,7 +20,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// snapshots returns the kept snapshots of the rig's Service, each with whether the audit held an intent by then.
+// snapshots returns the kept snapshots of the rig's Service, each with whether the journal held an intent by then.
 func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	r.Helper()
 	subject := event.KeptSubject(r.env.Cluster, string(r.svc.UID), class)
@@ -40,7 +40,7 @@ func (r *rig) snapshots() (kept []hand.Snapshot, intents []bool) {
 	return kept, intents
 }
 
-// Before a medium or high step the audit keeps the load balancer, its listeners, and its groups with backends.
+// Before a medium or high step the journal keeps the load balancer, its listeners, and its groups with backends.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	for risk, want := range map[remedy.Risk]int{remedy.Low: 0, remedy.Medium: 1, remedy.High: 1} {

@@ -24,9 +24,9 @@ const DocumentVersion = 1
 
 // A Case is what people and hands see of the failures of one object and class.
 type Case struct {
-	Record  *Record  `json:"record,omitempty"`  // the newest one
-	Done    []Record `json:"done,omitempty"`    // the attempts of State's Done: they may be undone
-	Audited uint64   `json:"audited,omitempty"` // sequence in CASES of the newest record known to be there
+	Record    *Record  `json:"record,omitempty"`    // the newest one
+	Done      []Record `json:"done,omitempty"`      // the attempts of State's Done: they may be undone
+	Journaled uint64   `json:"journaled,omitempty"` // sequence in CASES of the newest record known to be there
 
 	Errors  int           `json:"errors,omitempty"`  // runs in a row that ended with an error
 	Repeats int           `json:"seen,omitempty"`    // runs in a row that ended as Record says, including the one that wrote it

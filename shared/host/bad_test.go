@@ -106,7 +106,7 @@ func TestFullJournal(t *testing.T) {
 	for size := 8 << 10; size > 0; size /= 2 {
 		for i := 0; ; i++ {
 			uid := fmt.Sprintf("filler-%d-%d", size, i)
-			if _, err := r.Env.Stream.Audit(t.Context(), "c-1", uid, "asks", uid, nil, make([]byte, size), 0); errors.Is(err, stream.ErrFull) {
+			if _, err := r.Env.Stream.AppendRecord(t.Context(), "c-1", uid, "asks", uid, nil, make([]byte, size), 0); errors.Is(err, stream.ErrFull) {
 				break
 			} else if err != nil {
 				t.Fatal(err)

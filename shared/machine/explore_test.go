@@ -531,7 +531,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	case Flush:
 		x.appends(w, i)
 		if w.full {
-			reported(w, Flushed{}, plain, "flush", "the audit is full")
+			reported(w, Flushed{}, plain, "flush", "the journal is full")
 			return
 		}
 		to := w
@@ -541,7 +541,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 		x.refresh(&to)
 		reported(to, Flushed{OK: true}, plain, "flush", "")
 	case Look:
-		if f.For == Prove { // people who follow the audit see the step before it is proven
+		if f.For == Prove { // people who follow the journal see the step before it is proven
 			x.appends(w, i)
 		}
 		x.looks(w, f, d, e, reported)
@@ -565,7 +565,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				asked++
 			}
 			g := Guarded{
-				Revision: uint64(rev), Readable: true, Audited: owed == 0, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
+				Revision: uint64(rev), Readable: true, Journaled: owed == 0, Paused: c.paused, Permits: !c.denied, Attempts: x.scope.attempts,
 				Approved: e.class == 0 && c.approval > 0 && int(c.approval) == asked,
 				Place:    c.taken[e.class]&(1<<attempt) != 0,
 				Undoes:   x.scope.undoes && !c.denied && !c.observed,
@@ -629,7 +629,7 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 	}
 }
 
-// appends checks that the document holds what an engine appends to the audit, unless another engine has written it.
+// appends checks that the document holds what an engine appends to the journal, unless another engine has written it.
 func (x *explorer) appends(w world, i int) {
 	e := w.eng[i]
 	for _, entry := range x.docs[e.doc].Outbox {
@@ -914,10 +914,10 @@ func (x *explorer) people(w world, emit func(world, action)) {
 		act(releases, "the pause ends", func(to *world) { to.paused = false })
 	}
 	if w.left.full > 0 && !w.full {
-		act(faults, "the audit is full", func(to *world) { to.left.full--; to.full = true })
+		act(faults, "the journal is full", func(to *world) { to.left.full--; to.full = true })
 	}
 	if w.full {
-		act(releases, "the audit has room", func(to *world) { to.full = false })
+		act(releases, "the journal has room", func(to *world) { to.full = false })
 	}
 	if w.left.deny > 0 && !w.denied {
 		act(person, "the policy permits nothing", func(to *world) { to.left.deny--; to.denied = true })

@@ -112,7 +112,7 @@ func (x *explorer) refresh(w *world) {
 			bad |= overBudget
 		}
 		if w.owed != 0 {
-			bad |= notAudited
+			bad |= notJournaled
 		}
 		n.bad &= bad
 	}

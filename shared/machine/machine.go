@@ -35,7 +35,7 @@ const (
 	ForErrors  Why = "errors"  // a call failed
 	ForGuards  Why = "guards"  // the guards could not be read, or showed another document
 	ForUnknown Why = "unknown" // the class could not decide
-	ForAudit   Why = "audit"   // the audit takes no record
+	ForJournal Why = "journal" // the journal takes no record
 	ForCause   Why = "cause"   // the class expects the failure to end without a write
 	ForMoved   Why = "moved"   // the target changed under the plan
 	ForPause   Why = "pause"   // a pause or a freeze
@@ -137,7 +137,7 @@ type Order struct {
 	Expires time.Time `json:"expires,omitzero"` // zero: its answer came
 }
 
-// An Entry is an audit record that is not known to be appended.
+// An Entry is a journal record that is not known to be appended.
 type Entry struct {
 	Class   string `json:"class"`
 	Attempt int    `json:"attempt,omitempty"`
@@ -211,22 +211,22 @@ const (
 
 // Guarded holds control, budgets, approvals, the policy and the object before an order, read in one request with the document.
 type Guarded struct {
-	Revision uint64        // of the document in the answer
-	Readable bool          // all was read
-	Audited  bool          // all of the outbox is in the audit
-	Failed   bool          // something else could not be read or kept
-	Moved    bool          // the class would now make another plan, or its target has changed; with an Outcome, which becomes the question
-	Over     Outcome       // how the case ends if the object or its failure is gone
-	Outcome  Outcome       // holds back a plan whoever approves it: observe mode, or a rejection before the first step
-	Paused   bool          // by a pause or a freeze
-	Hold     time.Duration // how long the pause lasts; zero: the machine chooses
-	Permits  bool          // policy and breaker permit the plan
-	Approved bool          // a person has approved the plan for the next attempt, or for the one that has begun
-	Place    bool          // budgets and claims show the place taken for the attempt
-	Due      time.Duration // until the next step is due: the one before it takes a while to act, or its moment is reserved
-	Undoes   bool          // the policy undoes fixes that did not work
-	Attempts int           // that the policy permits in a day
-	Synced   bool          // the controller has synced since the last step
+	Revision  uint64        // of the document in the answer
+	Readable  bool          // all was read
+	Journaled bool          // all of the outbox is in the journal
+	Failed    bool          // something else could not be read or kept
+	Moved     bool          // the class would now make another plan, or its target has changed; with an Outcome, which becomes the question
+	Over      Outcome       // how the case ends if the object or its failure is gone
+	Outcome   Outcome       // holds back a plan whoever approves it: observe mode, or a rejection before the first step
+	Paused    bool          // by a pause or a freeze
+	Hold      time.Duration // how long the pause lasts; zero: the machine chooses
+	Permits   bool          // policy and breaker permit the plan
+	Approved  bool          // a person has approved the plan for the next attempt, or for the one that has begun
+	Place     bool          // budgets and claims show the place taken for the attempt
+	Due       time.Duration // until the next step is due: the one before it takes a while to act, or its moment is reserved
+	Undoes    bool          // the policy undoes fixes that did not work
+	Attempts  int           // that the policy permits in a day
+	Synced    bool          // the controller has synced since the last step
 }
 
 // Taken says whether budgets and claims had a place for the attempt.
@@ -236,7 +236,7 @@ type Taken struct {
 	Again bool          // a claim is full: the class is asked for a plan without it, in the same run
 }
 
-// Flushed says whether the audit has the whole outbox.
+// Flushed says whether the journal has the whole outbox.
 type Flushed struct{ OK bool }
 
 // Applied is the answer of an order.
@@ -266,7 +266,7 @@ type Effect any
 // Store compares the document's revision and stores the document that Next returned.
 type Store struct{}
 
-// Flush appends the outbox to the audit, each entry once.
+// Flush appends the outbox to the journal, each entry once.
 type Flush struct{}
 
 // Look asks the hand to read.
@@ -287,7 +287,7 @@ const (
 	Prove    Purpose = "prove"
 )
 
-// Guard appends the outbox to the audit and then reads the contents of Guarded.
+// Guard appends the outbox to the journal and then reads the contents of Guarded.
 type Guard struct{}
 
 // Take takes places in the budgets and claims; the attempt keeps its own.

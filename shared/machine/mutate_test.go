@@ -54,15 +54,15 @@ var mutations = []mutation{
 		"r.d.Active, r.d.Order, r.store = c.Class, &o, true", "r.d.Active, r.d.Order = c.Class, &o", "",
 	},
 	{
-		"no order leaves while the outbox holds records", "audit",
-		"case !g.Audited:", "case false:", "an order that is not audited",
+		"no order leaves while the outbox holds records", "journal",
+		"case !g.Journaled:", "case false:", "an order that is not journaled",
 	},
 	{
 		"an answer that fits no question is an error", "errors",
 		"if len(r.effects) == 0 { //", "if false { //", "hangs",
 	},
 	{
-		"an answer is stored before the audit has it", "silence",
+		"an answer is stored before the journal has it", "silence",
 		"r.d.Order, r.store = nil, true\n\tc.progress", "r.d.Order = nil\n\tc.progress", "a record is appended and not stored",
 	},
 	{

@@ -442,7 +442,7 @@ func (r *run) barred(c *Case, a Looked) {
 }
 
 func (r *run) guarded(c *Case, g Guarded) {
-	if g.Audited {
+	if g.Journaled {
 		r.d.Outbox = nil
 	}
 	permitted := g.Permits && !c.Back
@@ -465,7 +465,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 	case !g.Readable:
 		r.wait(c, ForGuards, later)
 	case len(r.d.Outbox) > 0:
-		r.stuck(c, ForAudit, 0, 0)
+		r.stuck(c, ForJournal, 0, 0)
 	case g.Outcome != "":
 		r.ask(c, g.Outcome, "")
 	case r.d.Active != "" && r.d.Active != c.Class:
@@ -519,8 +519,8 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.proceed(c)
 	case !o.Undo && g.Due > 0:
 		r.wait(c, ForStep, g.Due)
-	case !g.Audited:
-		r.stuck(c, ForAudit, 0, 0)
+	case !g.Journaled:
+		r.stuck(c, ForJournal, 0, 0)
 	default:
 		r.d.Order = &o
 		r.do(Send{o})
@@ -752,7 +752,7 @@ func (r *run) finish(c *Case, o Outcome) {
 	r.rest(c)
 }
 
-// close records how a case ended; a repeated question once. While the audit takes no record and the outbox is full, only the document says so.
+// close records how a case ended; a repeated question once. While the journal takes no record and the outbox is full, only the document says so.
 func (r *run) close(c *Case, o Outcome) {
 	c.progress()
 	if (c.Outcome != o || c.State == Idle) && len(r.d.Outbox) < maxOutbox {
@@ -765,7 +765,7 @@ func (r *run) record(c *Case, attempt int, code string, step int) {
 	r.d.Outbox = append(r.d.Outbox, Entry{Class: c.Class, Attempt: attempt, Code: code, Step: step})
 }
 
-// rest frees the document, and ends the run once the audit has what the document says.
+// rest frees the document, and ends the run once the journal has what the document says.
 func (r *run) rest(c *Case) {
 	c.Crashes = 0
 	r.d.Holder, r.store = "", true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The outbox stays bounded while the audit takes no record, however many classes ask.
+// The outbox stays bounded while the journal takes no record, however many classes ask.
 func TestOutbox(t *testing.T) {
 	var d Doc
 	now := t0
@@ -41,7 +41,7 @@ func TestDone(t *testing.T) {
 		}
 		now = now.Add(time.Minute)
 	}
-	guards := Guarded{Readable: true, Audited: true, Permits: true, Place: true, Attempts: 10}
+	guards := Guarded{Readable: true, Journaled: true, Permits: true, Place: true, Attempts: 10}
 	order := func(result Result) {
 		report(guards)
 		report(Applied{d.Order.ID, result})

@@ -146,11 +146,11 @@ var scopes = []scope{
 		diagnose: []Answer{Planned}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
-		name: "full audit", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{full: 1, crash: 3}, relook: true,
+		name: "full journal", engines: 1, classes: 1, steps: 1, plans: 1, attempts: 1, places: 1, budget: budget{full: 1, crash: 3}, relook: true,
 		diagnose: []Answer{Planned, Person}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 	{
-		name: "audit", engines: 2, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{full: 2, crash: 1},
+		name: "journal", engines: 2, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{full: 2, crash: 1},
 		diagnose: []Answer{Planned, Gone}, prove: []Answer{Proven}, bars: []Answer{Clear}, modes: []mode{good},
 	},
 }

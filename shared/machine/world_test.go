@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// The model of the world: a bucket with one document, an audit, control and budgets, a hand that writes, failures and a person's
+// The model of the world: a bucket with one document, a journal, control and budgets, a hand that writes, failures and a person's
 // request that are delivered until they are answered, and two engines that perform effects one at a time. Time stays at t0; a jump
 // moves everything else back.
 
@@ -83,11 +83,11 @@ const (
 	underPause uint8 = 1 << iota
 	notAllowed
 	overBudget
-	notAudited
+	notJournaled
 )
 
 var badNames = []string{
-	"an order under a pause", "an order that neither policy nor approval allows", "an order over the budget", "an order that is not audited",
+	"an order under a pause", "an order that neither policy nor approval allows", "an order over the budget", "an order that is not journaled",
 }
 
 type control struct {
@@ -115,7 +115,7 @@ type world struct {
 	older   [2]uint8 // attempts up to this number belong to ended cases
 	agreed  uint8    // the same; it stays when the approval is withdrawn
 	gone    bool
-	full    bool     // the audit takes no record
+	full    bool     // the journal takes no record
 	begun   [2]uint8 // runs in a row that have begun and not rested
 	cut     struct { // a leader that is cut off, and its answers
 		on  bool

@@ -96,6 +96,6 @@ func TestClusters(t *testing.T) {
 		}
 	}
 	failIn(t, s, "c-failed", "00000000-0000-0000-0000-000000000001")
-	audit(t, s, "c-case", "00000000-0000-0000-0000-000000000001", class, "{}")
+	appendRecord(t, s, "c-case", "00000000-0000-0000-0000-000000000001", class, "{}")
 	check("c-case", "c-counted", "c-failed", "c-ledger", "c-policy", "c-read", "c_set-up")
 }

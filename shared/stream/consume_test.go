@@ -581,7 +581,7 @@ func TestConsumeCases(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
 	for i := range 3 {
-		audit(t, s, "c1", "u1", "busy", fmt.Sprint(i))
+		appendRecord(t, s, "c1", "u1", "busy", fmt.Sprint(i))
 	}
 	began := time.Now()
 	since, err := s.SetupFollower(ctx, "tell-ops", "c1")
@@ -600,11 +600,11 @@ func TestConsumeCases(t *testing.T) {
 	if _, err := s.SetupFollower(ctx, "tell-ops", "c.1"); err == nil {
 		t.Error("a cluster with a dot was taken")
 	}
-	audit(t, s, "c2", "u2", "busy", "another cluster's")
+	appendRecord(t, s, "c2", "u2", "busy", "another cluster's")
 	if err := s.ConsumeCases(ctx, "tell-nobody", 1, nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
-	audit(t, s, "c1", "u1", "busy", "3")
+	appendRecord(t, s, "c1", "u1", "busy", "3")
 	inner, stop := context.WithCancel(ctx)
 	var got []string
 	err = s.ConsumeCases(inner, "tell-ops", 1, func(_ context.Context, m Message) Reply {

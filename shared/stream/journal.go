@@ -24,11 +24,11 @@ func validCase(tokens ...string) error {
 	return nil
 }
 
-// Audit appends a record of an object and class to CASES, with id as the ID of its message, and returns its sequence. last is the
+// AppendRecord appends a record of an object and class to CASES, with id as the ID of its message, and returns its sequence. last is the
 // sequence of the newest record that the caller knows. A record that CASES holds after last is not appended again: if records are
-// always audited in order, CASES holds each once, in that order. ErrUnavailable: it may or may not be stored, and the call may be
+// always journaled in order, CASES holds each once, in that order. ErrUnavailable: it may or may not be stored, and the call may be
 // repeated.
-func (s *Stream) Audit(ctx context.Context, cluster, uid, class, id string, header map[string][]string, data []byte, last uint64) (uint64, error) {
+func (s *Stream) AppendRecord(ctx context.Context, cluster, uid, class, id string, header map[string][]string, data []byte, last uint64) (uint64, error) {
 	if err := validCase(cluster, uid, class); err != nil {
 		return last, err
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-func audit(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
+func appendRecord(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
 	t.Helper()
-	sequence, err := s.Audit(t.Context(), cluster, uid, class, rand.Text(), nil, []byte(data), 0)
+	sequence, err := s.AppendRecord(t.Context(), cluster, uid, class, rand.Text(), nil, []byte(data), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +30,12 @@ func audit(t testing.TB, s *Stream, cluster, uid, class, data string) uint64 {
 func TestAuditIsKept(t *testing.T) {
 	s := fresh(t)
 	ctx := t.Context()
-	audit(t, s, "c1", "u1", "tag-missing", "intent")
-	if _, err := s.Audit(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
+	appendRecord(t, s, "c1", "u1", "tag-missing", "intent")
+	if _, err := s.AppendRecord(ctx, "c1", "u1", "tag-missing", "2", map[string][]string{"ce-type": {"t"}}, []byte("settled"), 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, of := range [][3]string{{"c1", "u1", "x"}, {"c1", "u2", "x"}, {"c2", "u1", "x"}, {"c1", "u11", "x"}} {
-		audit(t, s, of[0], of[1], of[2], "other")
+		appendRecord(t, s, of[0], of[1], of[2], "other")
 	}
 	m, err := s.Last(ctx, Cases, "lbremedy.case.c1.u1.tag-missing")
 	if err != nil || string(m.Data) != "settled" {
@@ -50,7 +50,7 @@ func TestAuditRefusesHostileNames(t *testing.T) {
 	s := fresh(t)
 	for _, bad := range []string{"", "*", ">", "a.b", "a b", "a\r\n", "é"} {
 		for _, of := range [][3]string{{bad, "u", "c"}, {"c", bad, "c"}, {"c", "u", bad}} {
-			if _, err := s.Audit(t.Context(), of[0], of[1], of[2], "1", nil, nil, 0); err == nil {
+			if _, err := s.AppendRecord(t.Context(), of[0], of[1], of[2], "1", nil, nil, 0); err == nil {
 				t.Errorf("%q is appended to", of)
 			}
 		}
@@ -96,7 +96,7 @@ func TestAudit(t *testing.T) {
 	ctx := t.Context()
 	again := func(id string, last uint64) uint64 {
 		t.Helper()
-		sequence, err := s.Audit(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), last)
+		sequence, err := s.AppendRecord(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), last)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestAudit(t *testing.T) {
 	if second := again("a", 0); second != first {
 		t.Errorf("the same record is %d, and %d the second time", first, second)
 	}
-	audit(t, s, "c1", "u1", "tag-missing", "another")
+	appendRecord(t, s, "c1", "u1", "tag-missing", "another")
 	second := again("b", first)
 	if again("b", 99) != second {
 		t.Error("the record is appended again")
@@ -115,7 +115,7 @@ func TestAudit(t *testing.T) {
 	if err := s.Each(ctx, Cases, "lbremedy.case.>", time.Time{}, func(Message) error { n++; return nil }); err != nil || n != 3 {
 		t.Errorf("%d records, %v", n, err)
 	}
-	if _, err := s.Audit(ctx, "c1", "a.b", "tag-missing", "c", nil, nil, 0); err == nil {
+	if _, err := s.AppendRecord(ctx, "c1", "a.b", "tag-missing", "c", nil, nil, 0); err == nil {
 		t.Error("a UID with a dot is taken")
 	}
 }
@@ -136,7 +136,7 @@ func TestAuditAgain(t *testing.T) {
 	all := func(known uint64, ids ...string) (held string) {
 		t.Helper()
 		for _, id := range ids {
-			if known, err = s.Audit(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), known); err != nil {
+			if known, err = s.AppendRecord(ctx, "c1", "u1", "tag-missing", id, nil, []byte(id), known); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -238,21 +238,21 @@ func TestLostAcknowledgementOfARecord(t *testing.T) {
 			direct := connect(t, Config{URL: server.URL()})
 			want := "mine other"
 			if before {
-				audit(t, direct, "c1", "u1", "tag-missing", "other")
+				appendRecord(t, direct, "c1", "u1", "tag-missing", "other")
 				want = "other mine"
 			}
 			p.silence()
 			sent := s.nc.Stats().OutMsgs
 			got := make(chan error)
 			go func() {
-				_, err := s.Audit(t.Context(), "c1", "u1", "tag-missing", "1", nil, []byte("mine"), 0)
+				_, err := s.AppendRecord(t.Context(), "c1", "u1", "tag-missing", "1", nil, []byte("mine"), 0)
 				got <- err
 			}()
 			if before {
 				eventually(t, "the record to be sent", func() bool { return s.nc.Stats().OutMsgs > sent })
 			} else {
 				eventually(t, "the record", func() bool { _, err := direct.Last(t.Context(), Cases, "lbremedy.case.>"); return err == nil })
-				audit(t, direct, "c1", "u1", "tag-missing", "other")
+				appendRecord(t, direct, "c1", "u1", "tag-missing", "other")
 			}
 			p.cut(true)
 			p.up()
@@ -290,7 +290,7 @@ func TestAcknowledgedRecordsSurviveAKill(t *testing.T) {
 			last := uint64(0)
 			for i := 0; ctx.Err() == nil; i++ {
 				record := fmt.Sprintf("%d-%d", w, i)
-				next, err := s.Audit(ctx, "c1", "u"+strconv.Itoa(w), "tag-missing", record, nil, []byte(record), last)
+				next, err := s.AppendRecord(ctx, "c1", "u"+strconv.Itoa(w), "tag-missing", record, nil, []byte(record), last)
 				switch {
 				case err == nil:
 					last = next
@@ -345,7 +345,7 @@ func BenchmarkAudit(b *testing.B) {
 			data, last := bytes.Repeat([]byte("x"), 3000), uint64(0)
 			for b.Loop() {
 				var err error
-				if last, err = s.Audit(b.Context(), "c1", "u1", "tag-missing", rand.Text(), nil, data, last); err != nil {
+				if last, err = s.AppendRecord(b.Context(), "c1", "u1", "tag-missing", rand.Text(), nil, data, last); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -195,8 +195,8 @@ func TestInHand(t *testing.T) {
 		"put":    func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Put(ctx, "k", nil) },
 		"delete": func(ctx context.Context, s *Stream) (uint64, error) { return 7, s.Delete(ctx, "k") },
 		"swap":   func(ctx context.Context, s *Stream) (uint64, error) { return s.Swap(ctx, "k", nil, 5, 0) },
-		"audit": func(ctx context.Context, s *Stream) (uint64, error) {
-			return s.Audit(ctx, "c1", "u1", "tag-missing", "1", nil, nil, 5)
+		"append": func(ctx context.Context, s *Stream) (uint64, error) {
+			return s.AppendRecord(ctx, "c1", "u1", "tag-missing", "1", nil, nil, 5)
 		},
 		"publish": func(ctx context.Context, s *Stream) (uint64, error) {
 			seq, _, err := publish(ctx, s, subject, 5)
@@ -208,12 +208,12 @@ func TestInHand(t *testing.T) {
 		answers []string // to successive tries; the last one to all that follow
 		want    error
 	}{
-		"stored":          {"put delete swap audit", []string{lost, inHand, inHand, before}, nil},
-		"stored late":     {"put swap audit", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
-		"dropped":         {"put delete swap audit publish", []string{lost, inHand, now}, nil},
+		"stored":          {"put delete swap append", []string{lost, inHand, inHand, before}, nil},
+		"stored late":     {"put swap append", slices.Concat([]string{lost}, slices.Repeat([]string{inHand}, 20), []string{before}), nil},
+		"dropped":         {"put delete swap append publish", []string{lost, inHand, now}, nil},
 		"another's":       {"put publish", []string{inHand, now}, nil},
 		"another first":   {"swap", []string{lost, inHand, wrong}, ErrConflict},
-		"nobody knows":    {"swap audit", []string{lost, inHand}, ErrUnavailable},
+		"nobody knows":    {"swap append", []string{lost, inHand}, ErrUnavailable},
 		"refused at once": {"swap", []string{wrong}, ErrConflict},
 	} {
 		for of := range strings.FieldsSeq(tt.of) {

@@ -19,7 +19,7 @@ import (
 func record(t testing.TB, s *Stream, cluster string, from, n int) {
 	t.Helper()
 	for i := range n {
-		audit(t, s, cluster, fmt.Sprintf("u%d", from+i), "x", strconv.Itoa(from+i))
+		appendRecord(t, s, cluster, fmt.Sprintf("u%d", from+i), "x", strconv.Itoa(from+i))
 	}
 }
 
@@ -267,7 +267,7 @@ func TestFollowSince(t *testing.T) {
 		if got = append(got, string(m.Data)); len(got) == 2 {
 			return stop
 		}
-		audit(t, s, "c1", "u9", "x", "9")
+		appendRecord(t, s, "c1", "u9", "x", "9")
 		return nil
 	})
 	if diff := cmp.Diff([]string{"1", "9"}, got); diff != "" || err != stop {
@@ -278,7 +278,7 @@ func TestFollowSince(t *testing.T) {
 		ended <- s.FollowSince(t.Context(), Cases, "lbremedy.case.>", time.Time{}, func(m Message) error { from <- string(m.Data); return stop })
 	}()
 	eventually(t, "what is stored from now on", func() bool {
-		audit(t, s, "c1", "u9", "x", "new")
+		appendRecord(t, s, "c1", "u9", "x", "new")
 		select {
 		case first := <-from:
 			return first == "new"
@@ -324,7 +324,7 @@ func TestRestart(t *testing.T) {
 	if got, err := s.Get(t.Context(), "policy"); err != nil || string(got) != "observe" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	audit(t, s, "c1", "u3", "x", "after")
+	appendRecord(t, s, "c1", "u3", "x", "after")
 	if said, err := s.Setup(t.Context(), []string{class}, Settings{Clusters: []string{"c1"}}); err != nil || said != nil {
 		t.Errorf("got %q, %v", said, err)
 	}

@@ -84,7 +84,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	appends := func(i int) error {
-		_, err := s.Audit(t.Context(), "c1", fmt.Sprintf("u%d", i), "a", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
+		_, err := s.AppendRecord(t.Context(), "c1", fmt.Sprintf("u%d", i), "a", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
 		return err
 	}
 	i := 0

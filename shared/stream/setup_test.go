@@ -290,7 +290,7 @@ func TestFullJournalRefuses(t *testing.T) {
 	}
 	var err error
 	for i := range 10 {
-		if _, err = s.Audit(t.Context(), "c1", "u1", "tag-missing", fmt.Sprint(i), nil, make([]byte, 1<<10), 0); err != nil {
+		if _, err = s.AppendRecord(t.Context(), "c1", "u1", "tag-missing", fmt.Sprint(i), nil, make([]byte, 1<<10), 0); err != nil {
 			break
 		}
 	}

@@ -1,4 +1,4 @@
-// Package stream gives access to JetStream: failures wait in one stream, the audit of all cases is another, and documents are keys of
+// Package stream gives access to JetStream: failures wait in one stream, the journal of all cases is another, and documents are keys of
 // a bucket. No other package imports the NATS client. Begin with [Connect] and [Stream]. It guarantees three things:
 //
 //   - Nothing is buffered while NATS is away: a call fails at once with [ErrUnavailable]. The connection is restored
@@ -32,7 +32,7 @@ import (
 
 const (
 	Failed = "FAILED" // waiting failures: one message per Service and class
-	Cases  = "CASES"  // the audit
+	Cases  = "CASES"  // the journal
 	Dead   = "DEAD"   // messages that can't be handled, with the reason
 )
 

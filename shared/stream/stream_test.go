@@ -313,7 +313,7 @@ func TestNothingIsBufferedWhileNATSIsAway(t *testing.T) {
 			_, _, err := s.PublishNewer(ctx, "lbremedy.failed.c.x.u", "1", nil, nil, always)
 			return err
 		},
-		"audit":   func() error { _, err := s.Audit(ctx, "c", "u", "x", "1", nil, nil, 0); return err },
+		"append":  func() error { _, err := s.AppendRecord(ctx, "c", "u", "x", "1", nil, nil, 0); return err },
 		"dead":    func() error { return s.Dead(ctx, "why", "test", nil, nil) },
 		"put":     func() error { return s.Put(ctx, "k", nil) },
 		"get":     func() error { _, err := s.Get(ctx, "k"); return err },

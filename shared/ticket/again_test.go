@@ -23,7 +23,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/cluster"
 )
 
-// No event reports what a person fixes: a look finds out, the audit records it, and the ticket ends. Open failures stay unchanged.
+// No event reports what a person fixes: a look finds out, the journal records it, and the ticket ends. Open failures stay unchanged.
 func TestLookAgain(t *testing.T) {
 	join := cluster.Join(t)
 	ns := join.Namespace(t) // waits while another test has the cluster for itself

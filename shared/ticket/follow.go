@@ -52,10 +52,10 @@ type Stats struct {
 	Templates                         int64 // failures of a template
 }
 
-// A Follower notifies the sinks of outcomes in the audit: it reads the stream CASES with a durable consumer for each sink. Any number of
+// A Follower notifies the sinks of outcomes in the journal: it reads the stream CASES with a durable consumer for each sink. Any number of
 // workers share the consumers.
 //
-// A message of the audit is acknowledged when the head's revision has passed that of the member which the message changed, or a later
+// A message of the journal is acknowledged when the head's revision has passed that of the member which the message changed, or a later
 // message has changed the member. Until then it is redelivered: after ten seconds if the sink has just been notified, which bundles a
 // thousand Services of one cause; after a growing pause if the sink doesn't answer; and after an hour if it refuses, for instance
 // because of a wrong token. An unchanged failure leaves no further record.

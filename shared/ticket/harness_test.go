@@ -136,7 +136,7 @@ func (w *world) writeAs(subject string, r event.Record) stream.Message {
 		w.Fatal(err)
 	}
 	part := strings.Split(subject, ".")
-	if _, err := w.s.Audit(w.ctx, part[2], part[3], part[4], event.MessageID(e)+"."+rand.Text(), header, data, 0); err != nil {
+	if _, err := w.s.AppendRecord(w.ctx, part[2], part[3], part[4], event.MessageID(e)+"."+rand.Text(), header, data, 0); err != nil {
 		w.Fatal(err)
 	}
 	m, err := w.s.Last(w.ctx, stream.Cases, subject)

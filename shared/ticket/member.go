@@ -16,7 +16,7 @@ import (
 // incident.<scope>.<class>.<hash of the cause>.<uid>. It holds the record's sequence: duplicates and older records change nothing. All
 // sinks share the members.
 type Member struct {
-	Sequence uint64        `json:"sequence"` // of its record in the audit
+	Sequence uint64        `json:"sequence"` // of its record in the journal
 	Case     string        `json:"case"`
 	Cluster  string        `json:"cluster"`
 	Service  event.Service `json:"service"`

@@ -1,7 +1,7 @@
 // Package ticket notifies people: it makes one ticket for all Services that fail for one cause, in each place that the policy file
 // names, and ends it when the failures are over. Begin with [New] and [Follower.Run].
 //
-// Tickets are a projection of the audit. All state is in the keys of a [Member] and a [Head], which survive a crash at any point. A sink
+// Tickets are a projection of the journal. All state is in the keys of a [Member] and a [Head], which survive a crash at any point. A sink
 // that is down delays only itself, and loses nothing.
 //
 // An incident is a class and a cause within the class's scope. Clusters that share a NATS have separate incidents and tickets, even

@@ -201,7 +201,7 @@ func Seed(ctx context.Context, s *stream.Stream, records ...event.Record) error 
 			docs[key] = d
 		}
 		c := d.Case(r.Class)
-		if c.Audited, err = s.Audit(ctx, r.Cluster, r.Service.UID, r.Class, id+"."+rand.Text(), header, data, c.Audited); err != nil {
+		if c.Journaled, err = s.AppendRecord(ctx, r.Cluster, r.Service.UID, r.Class, id+"."+rand.Text(), header, data, c.Journaled); err != nil {
 			return err
 		}
 		if err := d.Append(r); err != nil {

@@ -95,7 +95,7 @@ func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
 }
 
 // Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write. Otherwise
-// the stream is optional; with one, a plan is judged by the policy in force, pauses, budgets and the audit. The policy in file, if any,
+// the stream is optional; with one, a plan is judged by the policy in force, pauses, budgets and the journal. The policy in file, if any,
 // replaces the one in force. The caller closes the environment.
 func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.Connection, error) {
 	var given *policyfile.Source

@@ -170,7 +170,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 
-// record returns nil if the audit has no record of the question's Service and class.
+// record returns nil if the journal has no record of the question's Service and class.
 func (b *index) record(ctx context.Context, q approval.Question) (*event.Record, error) {
 	s, err := b.reached()
 	if err != nil {

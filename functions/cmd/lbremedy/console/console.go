@@ -7,7 +7,7 @@
 // Pages are rendered with html/template: text from a controller, a cloud or a person stays text. The Content-Security-Policy allows only
 // what is embedded. A short script follows one stream of server-sent events and replaces the parts that changed.
 //
-// An [index] follows the audit, and a [reading] holds the last reading of the cluster and the account: pages read neither whole. The
+// An [index] follows the journal, and a [reading] holds the last reading of the cluster and the account: pages read neither whole. The
 // index polls NATS for news, since a read-only user may not create a consumer.
 package console
 

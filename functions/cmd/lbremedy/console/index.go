@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	kept          = 30 * 24 * time.Hour    // how far back the audit is read
+	kept          = 30 * 24 * time.Hour    // how far back the journal is read
 	lately        = 24 * time.Hour         // period of the page Now
 	newsInterval  = 250 * time.Millisecond // between two checks for news
-	stateInterval = 3 * time.Second        // between two reads of what the audit lacks: policy, pauses, breakers
+	stateInterval = 3 * time.Second        // between two reads of what the journal lacks: policy, pauses, breakers
 	queueInterval = 30 * time.Second       // between two reads of exporter and backlog
 	again         = time.Second            // before a retry to reach NATS
 )
@@ -118,7 +118,7 @@ func (b *index) lose(err error) {
 	}
 }
 
-// follow reads the audit and continues with news. The error says why it stopped.
+// follow reads the journal and continues with news. The error says why it stopped.
 func (b *index) follow(ctx context.Context) error {
 	s, err := b.p.Stream(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *index) news(ctx context.Context, s *stream.Stream, subjects string) err
 	}
 }
 
-// stay refreshes what the audit lacks, and drops what is too old.
+// stay refreshes what the journal lacks, and drops what is too old.
 func (b *index) stay(ctx context.Context, s *stream.Stream) error {
 	for retry.Sleep(ctx, stateInterval) {
 		list, err := b.readStates(ctx, s, b.records)
@@ -240,7 +240,7 @@ func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	}
 }
 
-// drop drops cases that ended before a time or left the audit, whose oldest record is first. It reports whether a newest case was among them.
+// drop drops cases that ended before a time or left the journal, whose oldest record is first. It reports whether a newest case was among them.
 func (h *records) drop(before time.Time, first uint64) bool {
 	n := len(h.latest)
 	maps.DeleteFunc(h.cases, func(_ caseKey, c *summary) bool { return c.At.Before(before) || c.sequence < first })

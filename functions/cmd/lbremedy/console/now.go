@@ -19,7 +19,7 @@ type nowBody struct {
 	Open     []tile
 	Day      []tile
 	Median   time.Duration // from a failure to its proven end, in the last day; 0: nothing was healed
-	Unread   int           // records of the audit
+	Unread   int           // records of the journal
 	Asked    []incident
 	More     int
 	Lately   []*summary

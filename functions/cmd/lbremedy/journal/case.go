@@ -26,7 +26,7 @@ type Case struct {
 	TimingsMs *Timings     `json:"timingsMs,omitempty"`
 	event.Record
 
-	// Omitted: the audit has it in nanoseconds.
+	// Omitted: the journal has it in nanoseconds.
 	Wait    *struct{} `json:"wait,omitempty"`
 	Timings *struct{} `json:"timings,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Package journal holds the commands that read the audit, "ls" and "show"; others use it to find and report cases. Begin with List and Report.
+// Package journal holds the commands that read the journal, "ls" and "show"; others use it to find and report cases. Begin with List and Report.
 package journal
 
 import (
@@ -170,7 +170,7 @@ func latestCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filte
 	return list, nil
 }
 
-// allCases reads the whole audit: all selected cases with a record since the filter's time, and these records, the most recently changed first.
+// allCases reads the whole journal: all selected cases with a record since the filter's time, and these records, the most recently changed first.
 func allCases(ctx context.Context, p *cli.Program, s *stream.Stream, f *Filter) ([]History, error) {
 	return gatherCases(ctx, p, s, []string{caseFilter(p, f.classes)}, f)
 }
@@ -250,7 +250,7 @@ func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([
 	return found, nil
 }
 
-// Of returns the records of one case, the oldest first; none if the audit has no such case.
+// Of returns the records of one case, the oldest first; none if the journal has no such case.
 func Of(ctx context.Context, p *cli.Program, s *stream.Stream, cluster, uid, class, id string) (History, error) {
 	found, err := gatherCases(ctx, p, s, []string{event.CaseSubject(cluster, uid, class)}, &Filter{id: id})
 	for _, h := range found {

@@ -75,7 +75,7 @@ func TestUnreadable(t *testing.T) {
 	if err := operator.Seed(t.Context(), s, records...); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Audit(t.Context(), "c1", operator.UID(1), "tag-missing", "x", nil, []byte("no record"), 0); err != nil {
+	if _, err := s.AppendRecord(t.Context(), "c1", operator.UID(1), "tag-missing", "x", nil, []byte("no record"), 0); err != nil {
 		t.Fatal(err)
 	}
 	e, err := event.NewRecord(records[0])
@@ -86,7 +86,7 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Audit(t.Context(), "c1", operator.UID(9), "rogue", "y", header, data, 0); err != nil {
+	if _, err := s.AppendRecord(t.Context(), "c1", operator.UID(9), "rogue", "y", header, data, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Run(t.Context(), "ls"); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Err, "2 records of the journal can't be read") {

@@ -223,7 +223,7 @@ func changes(p *cli.Program, r event.Record) string {
 	return text
 }
 
-// Brief shortens the controller's annotations to the names in its documentation. The audit has the full names.
+// Brief shortens the controller's annotations to the names in its documentation. The journal has the full names.
 func Brief(text string) string { return strings.ReplaceAll(text, ccm.Prefix, "") }
 
 // A Difference is a value before and after a step.

@@ -28,7 +28,7 @@ type write struct {
 	Approved *event.Approved `json:"approved,omitempty"`
 }
 
-// unknownAction is the action of a write that the audit lacks: the run was killed before it could record it.
+// unknownAction is the action of a write that the journal lacks: the run was killed before it could record it.
 const unknownAction = "unknown"
 
 func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter) error {
@@ -118,7 +118,7 @@ func (f *Filter) stored() time.Time {
 	return f.since.Add(-time.Hour)
 }
 
-// callsOf returns an unknown write if the audit only says that the step was made.
+// callsOf returns an unknown write if the journal only says that the step was made.
 func callsOf(r event.Record, i int) []event.Call {
 	s := r.Steps[i]
 	if len(s.Calls) > 0 || s.Found || i >= r.Next {

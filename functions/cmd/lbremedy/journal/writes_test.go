@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// A write is listed once, however many records repeat it, and also if the audit lacks its request; a step found already made is not.
+// A write is listed once, however many records repeat it, and also if the journal lacks its request; a step found already made is not.
 func TestWrites(t *testing.T) {
 	c, s := operator.Embed(t)
 	old := operator.Journalled()[2] // a release that recorded no requests

@@ -4,7 +4,7 @@
 // No tool writes: "propose" returns the command for a person's Approval, and nothing here runs it. A text that manipulates an agent can
 // cause a read at most.
 //
-// The field "data" of an answer holds everything read and derived: texts from the cluster, the account, the audit and the caller appear
+// The field "data" of an answer holds everything read and derived: texts from the cluster, the account, the journal and the caller appear
 // nowhere else. All other fields hold constants of this package, and commands quoted for a shell.
 package mcp
 

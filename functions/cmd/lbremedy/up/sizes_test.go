@@ -27,7 +27,7 @@ func TestAdviceOnAFullStream(t *testing.T) {
 		t.Fatalf("setup: %+v", got)
 	}
 	appends := func(i int) error {
-		_, err := s.Audit(ctx, "c1", fmt.Sprintf("u%d", i), "tag-missing", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
+		_, err := s.AppendRecord(ctx, "c1", fmt.Sprintf("u%d", i), "tag-missing", fmt.Sprint(i), nil, make([]byte, 8<<10), 0)
 		return err
 	}
 	i := 0
