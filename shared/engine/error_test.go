@@ -356,7 +356,7 @@ func TestBadPlans(t *testing.T) {
 		"has no finding":                       {Ask: say.F("a")},
 		"does nothing":                         {Finding: say.F("f")},
 		"both writes and":                      {Finding: say.F("f"), Steps: []remedy.Step{act{}}, Wait: 1},
-		"waits for less":                       {Finding: say.F("f"), Wait: -1},
+		"negative wait":                        {Finding: say.F("f"), Wait: -1},
 		"does not declare":                     {Finding: say.F("f"), Steps: []remedy.Step{stranger{}}},
 		"a step writes example.com/undeclared": {Finding: say.F("f"), Steps: []remedy.Step{step.Annotate{Set: map[string]string{"example.com/undeclared": "1"}}}},
 		"encode step act":                      {Finding: say.F("f"), Steps: []remedy.Step{garbled{}}},

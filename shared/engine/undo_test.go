@@ -115,7 +115,7 @@ func TestUndoRefuses(t *testing.T) {
 		{"unreadable", func(r *rig, _ *event.Record) { r.once("GET", boom) }, "boom"},
 		{"no way back", func(_ *rig, rec *event.Record) {
 			rec.Steps[0].Kind, rec.Steps[0].Step = step.ClearStatus{}.Kind(), []byte("{}")
-		}, "no way back"},
+		}, "can't be undone"},
 		{"an unknown step", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "gone" }, "gone"},
 		{"a step of another class", func(_ *rig, rec *event.Record) { rec.Steps[1].Kind = "elsewhere" }, `a step "elsewhere", which the class does not declare`},
 		{"an annotation of another class", func(_ *rig, rec *event.Record) {

@@ -161,6 +161,7 @@ var varying = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z| ?[A-Z]{3,4}|[+-]\d\d:\d\d)?`), "TIME"},
 	{regexp.MustCompile(`\b(\d\d-\d\d )?\d\d:\d\d(:\d\d)?( [A-Z]{3,4})?\b`), "TIME"},
+	{regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b`), "DATE"},
 	{regexp.MustCompile(`\b[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f-]{22}\b`), "UUID"},
 	{regexp.MustCompile(`\b[0-9a-f]{16,64}\b`), "HASH"},
 	{regexp.MustCompile(`\b(lb|nlb|rsp|i|vsw)-sim\d+\b`), "$1-sim"},

@@ -81,7 +81,7 @@ func TestApproveTooLate(t *testing.T) {
 		status    string
 	}{
 		"the plan has changed": {func(r *rig.Rig) { r.Testbed.Cloud.Edit(rewrite) }, " approved another plan", "Accepted=False PlanChanged"},
-		"it has expired":       {func(r *rig.Rig) { r.Advance(25 * time.Hour) }, "", "Accepted=False Expired"},
+		"it has expired":       {func(r *rig.Rig) { r.Advance(24*time.Hour + time.Minute) }, "", "Accepted=False Expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
