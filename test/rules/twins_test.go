@@ -63,6 +63,8 @@ func twins(tr *tree) []string {
 			case !slices.Equal(verbs(english), verbs(twin)):
 				out = append(out, fmt.Sprintf("%s: %q has the verbs %v, its twin %q has %v: give it the same, as %%[2]s where the order differs",
 					f.name, english, verbs(english), twin, verbs(twin)))
+			case !slices.Equal(commandsIn(english), commandsIn(twin)):
+				out = append(out, fmt.Sprintf("%s: %q has the commands %q, its twin %q has %q", f.name, english, commandsIn(english), twin, commandsIn(twin)))
 			}
 		}
 	}
@@ -74,6 +76,13 @@ func twins(tr *tree) []string {
 		}
 	}
 	return out
+}
+
+var command = regexp.MustCompile(`lbremedy( [a-z]+)+ --[a-z-]+|--[a-z][a-z-]+`)
+
+// commandsIn returns the commands of lbremedy with their first flag, and the other flags, sorted.
+func commandsIn(text string) []string {
+	return slices.Sorted(slices.Values(command.FindAllString(text, -1)))
 }
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([-+# 0]*\d*(?:\.\d+)?)([a-zA-Z%])`)
@@ -250,10 +259,12 @@ func TestTwins(t *testing.T) {
 	const source = `package busy
 import "` + module + `/shared/say"
 func f(n int, what string) say.Text {
-	return say.F("It has %s of %d.", what, n).And("One " + "more.").Then(say.Count(n, "class")).Then(say.Or(what, "none"))
+	return say.F("It has %s of %d.", what, n).And("One " + "more.").
+		And("Fix it: lbremedy doctor --fix all.").Then(say.Count(n, "class")).Then(say.Or(what, "none"))
 }`
 	whole := map[string]string{
-		"It has %s of %d.": "%[2]d 个中有 %[1]s。", "One more.": "还有一个。", "1 class": "1 个类别", "%d classes": "%d 个类别", "none": "无",
+		"It has %s of %d.": "%[2]d 个中有 %[1]s。", "One more.": "还有一个。",
+		"Fix it: lbremedy doctor --fix all.": "请修复：lbremedy doctor --fix all。", "1 class": "1 个类别", "%d classes": "%d 个类别", "none": "无",
 	}
 	for _, c := range []struct {
 		name, source string
@@ -267,6 +278,8 @@ func f(n int, what string) say.Text {
 		{name: "an empty twin", source: source, change: map[string]string{"none": " "}, want: []string{`the twin of "none" is empty`}},
 		{name: "other verbs", source: source, change: map[string]string{"It has %s of %d.": "%d 个中有 %s。"}, want: []string{"has the verbs"}},
 		{name: "a verb too few", source: source, change: map[string]string{"It has %s of %d.": "有 %s。"}, want: []string{"has the verbs"}},
+		{name: "another command", source: source, change: map[string]string{"Fix it: lbremedy doctor --fix all.": "请修复：lbremedy repair --fix all。"},
+			want: []string{"has the commands"}},
 		{name: "no literal", source: strings.Replace(source, `"It has`, `what + "It has`, 1), want: []string{"is no literal", `nothing says "It has`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
