@@ -203,7 +203,8 @@ func TestDashboard(t *testing.T) {
 }
 
 // aside are the metrics without a panel, for a closer look.
-var aside = []string{"lbremedy_build_info", "lbremedy_last_event_timestamp_seconds", "lbremedy_posts_total", "lbremedy_progress_saves_total",
+var aside = []string{"lbremedy_build_info", "lbremedy_function_problems_total", "lbremedy_function_requests_total", "lbremedy_last_event_timestamp_seconds",
+	"lbremedy_posts_total", "lbremedy_progress_saves_total",
 	"lbremedy_state_known", "lbremedy_stream_limit_bytes"}
 
 type series struct {

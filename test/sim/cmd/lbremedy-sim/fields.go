@@ -90,7 +90,7 @@ type assignment struct {
 func assign(t reflect.Type, text string) (assignment, error) {
 	name, raw, ok := cutAssignment(text)
 	if !ok || name == "" {
-		return assignment{}, command.Wrong("%q is no FIELD=VALUE", text)
+		return assignment{}, command.Wrong("%q is not FIELD=VALUE", text)
 	}
 	path, err := splitPath(name)
 	if err != nil {
@@ -202,8 +202,8 @@ func valueOf(t reflect.Type, raw string) (any, error) {
 		_, fits = v.(map[string]any)
 	}
 	if !fits {
-		return nil, command.Wrong("%q is no %s", raw, map[reflect.Kind]string{
-			reflect.Bool: "true or false", reflect.Int: "number", reflect.Float64: "number", reflect.Slice: "list", reflect.Map: "map", reflect.Struct: "map",
+		return nil, command.Wrong("%q is not %s", raw, map[reflect.Kind]string{
+			reflect.Bool: "true or false", reflect.Int: "a number", reflect.Float64: "a number", reflect.Slice: "a list", reflect.Map: "a map", reflect.Struct: "a map",
 		}[t.Kind()])
 	}
 	return v, nil
