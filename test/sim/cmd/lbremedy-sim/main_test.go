@@ -479,7 +479,7 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 		{2, "name has no fields", []string{"set", "lb", "lb-a", "name.first=x"}},
 		{2, "listeners is a list", []string{"set", "lb", "lb-a", "listeners[0]=x"}},
 		{2, `bandwidth: "wide" is not a number`, []string{"set", "lb", "lb-a", "bandwidth=wide"}},
-		{2, `deleteProtection: "perhaps" is no true or false`, []string{"set", "lb", "lb-a", "deleteProtection=perhaps"}},
+		{2, `deleteProtection: "perhaps" is not true or false`, []string{"set", "lb", "lb-a", "deleteProtection=perhaps"}},
 		{2, `listeners: "80" is not a list`, []string{"set", "lb", "lb-a", "listeners=80"}},
 		{2, `"tags[a=x=y" is not FIELD=VALUE`, []string{"set", "lb", "lb-a", "tags[a=x=y"}},
 		{2, "has a bracket that does not end", []string{"set", "lb", "lb-a", "tags]a[=x"}},
