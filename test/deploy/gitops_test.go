@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	helmv2 "github.com/fluxcd/helm-controller/api/v2"
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	_ "github.com/fluxcd/helm-controller/api/v2"   // its definitions
+	_ "github.com/fluxcd/source-controller/api/v1" // its definitions
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,17 +102,24 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// Flux's own types accept the example, and the chart its values. Flux's definitions are not in Go modules, so no API server validates it.
+// A real API server with the definitions of Flux's own types accepts the example, and the chart its values.
 func TestFlux(t *testing.T) {
+	c := join(t)
+	for _, kind := range slices.Concat(definitions(t, "github.com/fluxcd/source-controller/api/v1", "OCIRepository"),
+		definitions(t, "github.com/fluxcd/helm-controller/api/v2", "HelmRelease")) {
+		c = c.define(t, kind)
+	}
 	all := examples(t, "flux.yaml")
-	for i, into := range []any{new(sourcev1.OCIRepository), new(helmv2.HelmRelease)} {
-		text, err := yaml.Marshal(all[i].Object)
-		if err != nil {
-			t.Fatal(err)
+	rendered(t, all[1], "spec", "values")
+	namespace := c.namespace(t)
+	for _, o := range all {
+		o.SetNamespace(namespace)
+		if err := c.dryRun(t.Context(), o); err != nil {
+			t.Error(err)
 		}
-		if err := yaml.UnmarshalStrict(text, into); err != nil {
-			t.Errorf("%s: %v", all[i].GetKind(), err)
+		o.Object["spec"].(map[string]any)["intervall"] = "10m"
+		if err := c.dryRun(t.Context(), o); err == nil {
+			t.Errorf("%s: an unknown field was taken", o.GetKind())
 		}
 	}
-	rendered(t, all[1], "spec", "values")
 }
