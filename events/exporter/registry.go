@@ -46,7 +46,7 @@ func (r *registry) proves(ctx context.Context, of kube.Object) error {
 	uid, err := r.read(ctx, of.Namespace, of.Name, of.UID)
 	switch {
 	case errors.Is(err, kube.ErrNotFound), errors.Is(err, kube.ErrInvalid):
-		return &noObject{"there is no such Service"}
+		return &noObject{"this Service does not exist"}
 	case err != nil:
 		return err
 	}

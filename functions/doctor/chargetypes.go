@@ -75,7 +75,7 @@ func unborn(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 	}
 }
 
-// unsold says why a new CLB of the Service would be of a kind that is no longer sold. It needs the controller's version.
+// unsold explains why the Service would get a CLB of a discontinued kind. It needs the controller's version.
 func unsold(s *doctor.Snapshot, svc *corev1.Service) say.Text {
 	v := s.Controller.Version
 	want, asked := ccm.Annotation(svc, ccm.ChargeType)

@@ -35,7 +35,7 @@ func Load(kubeconfig, context string) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	case len(file.Clusters) == 0 && kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "":
-		return nil, errors.New("no cluster to talk to: this is not a pod, KUBECONFIG is not set, and there is no kubeconfig in the home directory; name one with " +
+		return nil, errors.New("no cluster to talk to: this is not a pod, KUBECONFIG is not set, and the home directory has no kubeconfig; name one with " +
 			"--kubeconfig")
 	case len(file.Clusters) == 0:
 		return nil, fmt.Errorf("the kubeconfig %s names no cluster", strings.Join(rules.GetLoadingPrecedence(), ", "))

@@ -338,7 +338,7 @@ func (s Sink) checkForge(bad func(field, format string, args ...any)) {
 		bad("secretFrom", "it names no place; name the variable (env) or the file with the token")
 	}
 	if s.URLFrom != (Reference{}) {
-		bad("urlFrom", "the address of a forge is no secret: write url")
+		bad("urlFrom", "the address of a forge is not secret: write url")
 	} else if s.URL != "" {
 		if err := s.CheckURL(s.URL); err != nil {
 			bad("url", "%v", err)

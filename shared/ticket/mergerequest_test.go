@@ -342,7 +342,7 @@ func TestMergeRequestToken(t *testing.T) {
 	})
 }
 
-// The file does not have the Service, or has it twice, or is not YAML: nothing is written, and the reason is told.
+// The file does not have the Service, or has it twice, or is not YAML: nothing is written, and the ticket gives the reason.
 func TestMergeRequestFiles(t *testing.T) {
 	t.Parallel()
 	forges(t, func(w *mergeWorld) {

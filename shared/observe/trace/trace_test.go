@@ -196,7 +196,7 @@ func TestOnRun(t *testing.T) {
 	s.OnRun(again)
 	s.OnRun(record(func(r *event.Record) {
 		r.Prior, r.Began, r.At = r.At, r.At.Add(time.Second), r.At.Add(2*time.Second)
-		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is no good"
+		r.Result, r.Error = event.Waiting, "token=abcdefgh12345678 is invalid"
 		r.Timings = event.Timings{Resume: time.Millisecond, Apply: 999 * time.Millisecond}
 		r.Steps[1].Began, r.Steps[1].Ended = r.Began.Add(100*time.Millisecond), time.Time{}
 	}))
@@ -218,10 +218,10 @@ func TestOnRun(t *testing.T) {
 		"      step resync 1700-2000",
 		"    verify 2000-9000",
 		"  queue 9000-10000",
-		"  run busy 10000-11000 error: token=*** is no good",
+		"  run busy 10000-11000 error: token=*** is invalid",
 		"    resume 10000-10001",
 		"    apply 10001-11000",
-		"      step resync 10100-11000 error: token=*** is no good",
+		"      step resync 10100-11000 error: token=*** is invalid",
 	}
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("the spans (-want +got):\n%s", diff)

@@ -145,7 +145,7 @@ func TestSinksRefuse(t *testing.T) {
 		{forge(`branch: "a b"`), `tell[0].branch: "a b" is not a branch, such as main`},
 		{forge(`branch: "../main"`), `tell[0].branch: "../main" is not a branch`},
 		{`{name: g, kind: github, repository: a/b, branch: main}`, "tell[0].secretFrom: it names no place"},
-		{forge(`urlFrom: {env: X}`), "tell[0].urlFrom: the address of a forge is no secret"},
+		{forge(`urlFrom: {env: X}`), "tell[0].urlFrom: the address of a forge is not secret"},
 		{forge(`url: "http://git.example/s3cr3t"`), "must begin with https://"},
 		{`{name: g, kind: codeup, url: "https://x.example/s3cr3t", secretFrom: {env: K}}`, "begins with https://openapi-rdc.aliyuncs.com"},
 		{forge(`sources: []`), "tell[0].sources: it is empty"},

@@ -34,7 +34,7 @@ func (q *request) settleZones(lb *LoadBalancer) *core.Failure {
 }
 
 // describeAvailableResource returns pairs of zones with stock. Its address types differ from those of a load balancer: vpc,
-// classic_internet and classic_intranet, which is no longer sold:
+// classic_internet and the discontinued classic_intranet:
 // https://www.alibabacloud.com/help/en/slb/classic-load-balancer/developer-reference/api-slb-2014-05-15-describeavailableresource
 func describeAvailableResource(q *request) (any, *core.Failure) {
 	kind, version := q.Params["AddressType"], q.Params["AddressIPVersion"]

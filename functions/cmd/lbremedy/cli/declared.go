@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,9 +33,7 @@ func DecodeStrict(text []byte, to any) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	return d.Decode(to)
+	return event.DecodeStrict(data, to)
 }
 
 // ParseDeclaration reads the declaration of a class, perhaps a built-in one. Its Diagnose and StillFails only return an error.
