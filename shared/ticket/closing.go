@@ -16,21 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-func (o *outlet) closings(ctx context.Context) {
-	tick := time.NewTicker(sweep)
-	defer tick.Stop()
-	for {
-		if err := o.close(ctx); err != nil && ctx.Err() == nil {
-			o.c.Log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", event.Redact(err.Error()))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -141,13 +126,15 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 		get(i).add(m)
 	}
 	for _, e := range heads {
-		i, t, err := readNotified(e)
+		h, err := decodeHead(e)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		t.Service = names[t.uid]
-		get(i).Tickets = append(get(i).Tickets, t)
+		get(h.incident).Tickets = append(get(h.incident).Tickets, Notified{
+			Incident: h.incident.String(), Sink: h.sink, Key: ticketKey(h.sink, h.incident, h.uid), Service: names[h.uid], ID: h.ID, uid: h.uid,
+			Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: !h.RefusedAt.IsZero(),
+		})
 	}
 	found := make([]Incident, 0, len(all))
 	for _, i := range all {
@@ -156,21 +143,6 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 	}
 	slices.SortFunc(found, func(a, b Incident) int { return b.at.Compare(a.at) })
 	return found, errors.Join(bad...)
-}
-
-func readNotified(e stream.Entry) (incident, Notified, error) {
-	sink, i, uid, ok := parseHead(e.Key)
-	if !ok {
-		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
-	}
-	var h Head
-	if err := json.Unmarshal(e.Value, &h); err != nil {
-		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
-	}
-	return i, Notified{
-		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, uid: uid,
-		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: h.Refused,
-	}, nil
 }
 
 // OpenFailures returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
@@ -265,7 +237,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 	if err != nil {
 		return false, err
 	}
-	known := func(key string) bool { _, of, _, ok := parseHead(key); return ok && of == i }
+	known := func(key string) bool { h, ok := parseHead(key); return ok && h.incident == i }
 	if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
 		return false, stream.ErrNotFound
 	}

@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,7 +98,7 @@ type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
 	quiet bool // unchanged tickets are not repeated, and open ones are updated rarely
-	keeps bool // each notification is an Open: the ID that the sink returns may change
+	keeps bool // each notification Opens: the ID that the sink returns may change
 	card  bool // messages can be changed without notifying people; see cards
 	title int  // limit of a title in bytes
 	text  int  // limit of a text in bytes
@@ -155,7 +156,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk, policy.WeCom, policy.Slack:
 		r := chat.Robots[s.Kind]
-		return sender{&robot{newEndpoint(s, c), r}}, kind{quiet: true, title: r.Title, text: r.Text}, nil
+		return &robot{newEndpoint(s, c), r}, kind{quiet: true, title: r.Title, text: r.Text}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
 		if s.URL != "" {
 			if err := s.CheckURL(s.URL); err != nil {
@@ -164,15 +165,16 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
 	case policy.Mail:
-		return sender{&email{sink: s}}, kind{quiet: true, title: 150, text: 16000}, nil
+		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.Webhook:
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	case policy.Alertmanager:
-		return sender{&alertmanager{newEndpoint(s, c), c.Cluster}}, kind{title: 200, text: 8000, again: resendAlert}, nil
+		return &alertmanager{newEndpoint(s, c), c.Cluster}, kind{title: 200, text: 8000, again: resendAlert}, nil
 	case policy.GitHub, policy.GitLab, policy.Codeup:
 		return newMergeRequest(s, c), kind{alone: true, keeps: true, quiet: true, title: 200, text: 8000}, nil
 	case policy.PagerDuty:
-		return sender{&pagerDuty{newEndpoint(s, c), c.Cluster}}, kind{title: 1000, text: 8000}, nil
+		s.URL = cmp.Or(s.URL, "https://events.pagerduty.com")
+		return &pagerDuty{newEndpoint(s, c), c.Cluster}, kind{title: 1000, text: 8000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
 }
@@ -221,14 +223,25 @@ func (o *outlet) consume(ctx context.Context) (err error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return o.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
-	g.Go(func() error { o.closings(ctx); return nil })
+	g.Go(func() error { return o.every(ctx, sweep, "tickets that a person closed are ended later", o.close) })
 	if c, ok := o.to.(*cards); ok {
 		g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
 	}
 	if o.again > 0 {
-		g.Go(func() error { o.repeats(ctx); return nil })
+		g.Go(func() error { return o.every(ctx, o.again/4, "open tickets are sent again later", o.repeat) })
 	}
 	return g.Wait()
+}
+
+// every calls do again and again until ctx ends, whatever fails.
+func (o *outlet) every(ctx context.Context, pause time.Duration, later string, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			o.c.Log.Warn(later, "sink", o.Name, "error", event.Redact(err.Error()))
+		}
+		retry.Sleep(ctx, pause)
+	}
+	return nil
 }
 
 const (
@@ -374,7 +387,7 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if h.Revision >= m.revision {
 		return 0, nil
 	}
-	if wait := h.RefusedAt.Add(refusals).Sub(o.c.Now()); h.Refused && wait > 0 {
+	if wait := h.RefusedAt.Add(refusals).Sub(o.c.Now()); wait > 0 {
 		return wait, nil // the log and the list of tickets say so
 	}
 	if wait := o.early(key, h, m.Over); wait > 0 {
@@ -475,8 +488,8 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
 	// A card that can't be changed, such as an old one, is replaced, even for the end.
-	opens := h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
-	h.Tried = h.Tried || opens
+	t.Opens = h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || !h.RefusedAt.IsZero())
+	h.Tried = h.Tried || t.Opens
 	if err := h.write(ctx, o.c.Stream); err != nil {
 		if errors.Is(err, stream.ErrConflict) {
 			return busyWait, nil
@@ -485,21 +498,16 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	}
 	sending, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
-	var err error
-	if opens {
-		var id string
-		if id, err = o.to.Open(sending, t); id != "" || err == nil {
-			h.ID = id // a failure keeps the existing card
-		}
-	} else {
-		err = o.to.Update(sending, t)
+	id, err := o.to.Send(sending, t)
+	if t.Opens && (id != "" || err == nil) {
+		h.ID = id // a failure keeps the existing card
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the lease expires; what was sent is sent again
 	}
 	h.Lease = time.Time{}
 	if err == nil && o.card {
-		h.shows(t, opens)
+		h.shows(t)
 	}
 	wait := o.outcome(&h, t, v, err)
 	if err := h.write(ctx, o.c.Stream); err != nil {
@@ -508,8 +516,8 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	return wait, nil
 }
 
-func (h *Head) shows(t Ticket, sent bool) {
-	if sent {
+func (h *Head) shows(t Ticket) {
+	if t.Opens {
 		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
 	}
 	if t.Status == Closed || t.Reopened() {
@@ -531,8 +539,8 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
+		h.Notified, h.trouble = now, trouble{}
 		if h.Status == t.Status && h.Revision == v.revision {
-			h.Notified, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = now, 0, time.Time{}, "", false, time.Time{}
 			return 0
 		}
 		(*o.counter(t))++
@@ -544,9 +552,8 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		if t.Status == Closed {
 			h.ClosedAt, h.Updates = v.revision, 0
 		}
-		h.Status, h.Revision, h.Print, h.Notified = t.Status, v.revision, v.print(), now
+		h.Status, h.Revision, h.Print, h.Tried = t.Status, v.revision, v.print(), false
 		h.Number++
-		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
 		if h.Missed != "" {
 			o.stats.Refused++
 			log.Warn("not all were notified", "error", h.Missed)
@@ -558,7 +565,7 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	h.Error = event.Clip(err.Error(), stepText)
 	if errors.Is(err, ErrRefused) {
 		o.stats.Refused++
-		h.Refused, h.RefusedAt = true, now
+		h.RefusedAt = now
 		log.Error("a sink refuses what it is sent; it is tried again in an hour", "error", h.Error)
 		return refusals
 	}
