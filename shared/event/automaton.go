@@ -6,8 +6,6 @@ type automaton struct {
 	column [256]uint8 // of a byte; 0 for bytes outside all patterns
 	stride int32      // length of a state's row in next: its columns, and a final one for its number if patterns end there
 	next   []int32    // next[state+column]; a state is the offset of its row
-	fail   []int32    // by state number: number of the longest proper suffix that is also a state
-	depth  []int32    // by state number: length of the prefix that the state represents
 	ends   [][]int32  // by state number: patterns that end there
 	size   []int32    // by pattern
 }
@@ -30,7 +28,7 @@ func newAutomaton(patterns []string) *automaton {
 		a.column[c-'a'+'A'] = a.column[c]
 	}
 	a.next = make([]int32, 0, states*int(a.stride))
-	a.grow(0)
+	a.grow()
 	for id, p := range patterns {
 		a.add(p, int32(id))
 	}
@@ -38,12 +36,10 @@ func newAutomaton(patterns []string) *automaton {
 	return a
 }
 
-func (a *automaton) grow(depth int32) int32 {
+func (a *automaton) grow() int32 {
 	for range a.stride {
 		a.next = append(a.next, 0)
 	}
-	a.fail = append(a.fail, 0)
-	a.depth = append(a.depth, depth)
 	a.ends = append(a.ends, nil)
 	return int32(len(a.ends) - 1)
 }
@@ -54,7 +50,7 @@ func (a *automaton) add(pattern string, id int32) {
 	for i := range len(pattern) {
 		at := state*a.stride + int32(a.column[pattern[i]])
 		if a.next[at] == 0 {
-			a.next[at] = a.grow(int32(i + 1))
+			a.next[at] = a.grow()
 		}
 		state = a.next[at]
 	}
@@ -64,6 +60,7 @@ func (a *automaton) add(pattern string, id int32) {
 // link fills in the transitions for bytes that don't continue a pattern, and turns state numbers into offsets of rows.
 func (a *automaton) link() {
 	var queue []int32
+	fail := make([]int32, len(a.ends)) // by state number: number of the longest proper suffix that is also a state
 	for c := range a.stride - 1 {
 		if child := a.next[c]; child != 0 {
 			queue = append(queue, child)
@@ -71,7 +68,7 @@ func (a *automaton) link() {
 	}
 	for i := 0; i < len(queue); i++ {
 		state := queue[i]
-		back := a.fail[state]
+		back := fail[state]
 		a.ends[state] = append(a.ends[state], a.ends[back]...)
 		for c := range a.stride - 1 {
 			at, other := state*a.stride+c, a.next[back*a.stride+c]
@@ -80,7 +77,7 @@ func (a *automaton) link() {
 				a.next[at] = other
 				continue
 			}
-			a.fail[child] = other
+			fail[child] = other
 			queue = append(queue, child)
 		}
 	}
@@ -111,12 +108,4 @@ func (a *automaton) find(text []byte) (hits []hit) {
 		}
 	}
 	return hits
-}
-
-func (a *automaton) state(text []byte) int32 {
-	var row int32
-	for _, b := range text {
-		row = a.next[row+int32(a.column[b])]
-	}
-	return row / a.stride
 }
