@@ -57,7 +57,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	}
 	at := say.Literal(strings.TrimSpace(o.c.Now().UTC().Format(clock)))
 	line, before := at.Then(said), h
-	h, noted := o.note(ctx, h.entry.Key, func(h *Head) {
+	h, noted := o.noteClick(ctx, h.entry.Key, func(h *Head) {
 		h.Clicks = append(h.Clicks, c.ID)
 		h.Clicks = h.Clicks[max(0, len(h.Clicks)-mostClicks):]
 		h.answered(line, err != nil)
@@ -92,7 +92,7 @@ func (o *outlet) headOf(ctx context.Context, card string) (Head, error) {
 	return Head{}, stream.ErrNotFound
 }
 
-func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head, error) {
+func (o *outlet) noteClick(ctx context.Context, key string, change func(*Head)) (Head, error) {
 	for {
 		h, err := readHead(ctx, o.c.Stream, key)
 		if err != nil {

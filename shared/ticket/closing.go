@@ -108,22 +108,14 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 		return nil, fmt.Errorf("list the tickets: %w", err)
 	}
 	var bad []error
-	all := map[incident]*Incident{}
-	names := map[string]string{}
-	get := func(i incident) *Incident {
-		if all[i] == nil {
-			all[i] = &Incident{ID: i.String(), Scope: i.scope, Class: i.class, Members: []Member{}, Tickets: []Notified{}}
-		}
-		return all[i]
-	}
+	all, tickets, names := map[incident]view{}, map[incident][]Notified{}, map[string]string{}
 	for _, e := range members {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		names[m.uid] = m.Service.String()
-		get(i).add(m)
+		names[m.uid], all[i] = m.Service.String(), all[i].with(m)
 	}
 	for _, e := range heads {
 		h, err := decodeHead(e)
@@ -131,15 +123,28 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 			bad = append(bad, err)
 			continue
 		}
-		get(h.incident).Tickets = append(get(h.incident).Tickets, Notified{
-			Incident: h.incident.String(), Sink: h.sink, Key: ticketKey(h.sink, h.incident, h.uid), Service: names[h.uid], ID: h.ID, uid: h.uid,
+		i := h.incident
+		if _, known := all[i]; !known {
+			all[i] = view{} // its members are gone
+		}
+		tickets[i] = append(tickets[i], Notified{
+			Incident: i.String(), Sink: h.sink, Key: ticketKey(h.sink, i, h.uid), Service: names[h.uid], ID: h.ID, uid: h.uid,
 			Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: !h.RefusedAt.IsZero(),
 		})
 	}
 	found := make([]Incident, 0, len(all))
-	for _, i := range all {
-		i.sort()
-		found = append(found, *i)
+	for i, v := range all {
+		v.sort()
+		f := v.facts("", i, "", Head{}, None)
+		one := Incident{
+			ID: f.Incident, Scope: i.scope, Class: i.class, Cause: f.Cause, Open: f.Failing > 0, Since: f.Since, Failing: f.Failing,
+			Members: append([]Member{}, slices.Concat(v.open, v.over)...), Tickets: append([]Notified{}, tickets[i]...), Finding: f.Lead.Finding,
+		}
+		for _, m := range one.Members {
+			one.at = later(one.at, m.At)
+		}
+		slices.SortFunc(one.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
+		found = append(found, one)
 	}
 	slices.SortFunc(found, func(a, b Incident) int { return b.at.Compare(a.at) })
 	return found, errors.Join(bad...)
@@ -174,38 +179,6 @@ func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Noti
 	}
 	slices.SortFunc(found, func(a, b Notified) int { return strings.Compare(a.Sink+a.Incident, b.Sink+b.Incident) })
 	return found, nil
-}
-
-func (i *Incident) add(m Member) {
-	i.Members = append(i.Members, m)
-	if !m.Over {
-		i.Open = true
-		i.Failing++
-	}
-	if i.Since.IsZero() || m.Since.Before(i.Since) {
-		i.Since = m.Since
-	}
-	if m.At.After(i.at) {
-		i.at = m.At
-	}
-}
-
-func (i *Incident) sort() {
-	v := view{}
-	for _, m := range i.Members {
-		if m.Over {
-			v.over = append(v.over, m)
-		} else {
-			v.open = append(v.open, m)
-		}
-	}
-	v.sort()
-	i.Members = append([]Member{}, slices.Concat(v.open, v.over)...)
-	if len(i.Members) > 0 {
-		m := lead(i.Members)
-		i.Cause, i.Finding = m.Cause, m.Finding
-	}
-	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
 }
 
 // Close ends an incident by hand: its Services count as over until the next record, even an unchanged one, and followers notify the

@@ -27,9 +27,10 @@ type Head struct {
 	Opened   time.Time `json:"opened,omitzero"`
 	Notified time.Time `json:"told,omitzero"` // time of the last one
 
-	Tried  bool      `json:"tried,omitempty"`  // a ticket that Opens was sent
-	Lease  time.Time `json:"lease,omitzero"`   // until then another process notifies
-	Missed string    `json:"missed,omitempty"` // recipients that the last notification did not reach, and why
+	Tried   bool      `json:"tried,omitempty"`  // a ticket that Opens was sent
+	Lease   time.Time `json:"lease,omitzero"`   // until then another process notifies
+	Checked time.Time `json:"checked,omitzero"` // when the failures were last found not to need a notification yet
+	Missed  string    `json:"missed,omitempty"` // recipients that the last notification did not reach, and why
 	trouble
 
 	Shown      Shown      `json:"shown,omitzero"`

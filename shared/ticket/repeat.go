@@ -12,7 +12,7 @@ func (o *outlet) repeat(ctx context.Context) error {
 		h, err := decodeHead(e)
 		now := o.c.Now()
 		if err != nil || h.Status != Open || now.Before(h.Notified.Add(o.again)) || now.Before(h.RefusedAt.Add(refusals)) ||
-			o.early(e.Key, h, false) > 0 {
+			o.early(h, false) > 0 {
 			continue
 		}
 		v, err := o.view(ctx, h.incident, h.incident.all(), h, o.since)
@@ -22,7 +22,7 @@ func (o *outlet) repeat(ctx context.Context) error {
 		if len(v.open) == 0 || v.open[0].Cluster != o.c.Cluster {
 			continue
 		}
-		if _, err := o.deliver(ctx, e.Key, h.incident, h.uid, h, v, Open); err != nil {
+		if _, err := o.deliver(ctx, h.incident, h.uid, h, v, Open); err != nil {
 			return err
 		}
 	}
