@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/retry"
@@ -61,53 +62,32 @@ func (l *link) send(kind int, data []byte) error {
 
 // serve reads frames until ctx or the connection ends, and returns why it ended. It calls take for each frame concurrently.
 func (l *link) serve(ctx context.Context, every time.Duration, ping func() error, take func(kind int, data []byte) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	defer stop(nil)
-	wait.Go(func() {
-		<-ctx.Done()
-		_ = l.Close()
-	})
+	defer l.Close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce + 2) // the others ping and read
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	alive := func() { _ = l.SetReadDeadline(time.Now().Add(silence)) }
 	alive()
 	l.SetPongHandler(func(string) error { alive(); return nil })
-	wait.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+	g.Go(func() error {
+		for retry.Sleep(ctx, every) {
 			if err := ping(); err != nil {
-				stop(fmt.Errorf("ping: %w", err))
+				return fmt.Errorf("ping: %w", err)
 			}
+		}
+		return nil
+	})
+	g.Go(func() error {
+		for {
+			kind, data, err := l.ReadMessage()
+			if err != nil {
+				return err
+			}
+			alive()
+			g.Go(func() error { return take(kind, data) })
 		}
 	})
-	free := make(chan struct{}, atOnce)
-	for {
-		kind, data, err := l.ReadMessage()
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return err
-		}
-		alive()
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		wait.Go(func() {
-			defer func() { <-free }()
-			if err := take(kind, data); err != nil {
-				stop(err)
-			}
-		})
-	}
+	return g.Wait()
 }
 
 func (c Config) keep(ctx context.Context, connect func(context.Context) error) {

@@ -106,8 +106,7 @@ type Classifier struct {
 	entries  []entry
 	codes    map[string]int32 // entry, by code in lower case
 	families []family
-	foretold []int32 // by state of the automaton: the entry meant by a message that breaks off there, or ambiguous
-	gaps     int     // number of texts with a "*"
+	gaps     int // number of texts with a "*"
 	classes  map[string]bool
 	others   map[string]*Classifier // for other objects than Services, by kind
 }
@@ -126,6 +125,7 @@ type entry struct {
 }
 
 type pattern struct {
+	text  string
 	mark  mark
 	entry int32 // of a text
 	gap   int32 // index of a text with gaps; -1 for one without
@@ -134,11 +134,6 @@ type pattern struct {
 	whole bool // a text without a space: found as a whole word
 	call  bool // a text that only counts behind an address of Alibaba Cloud
 }
-
-const (
-	nothing   = -1 // no text begins this way
-	ambiguous = -2 // texts of several classes begin this way
-)
 
 // NewClassifier returns a classifier with the table's classes. It panics on a table that CheckRows refuses.
 func NewClassifier(rows []Row) *Classifier {
@@ -157,8 +152,8 @@ func classifierOf(rows []Row, kind string) *Classifier {
 	c := &Classifier{codes: map[string]int32{}, classes: map[string]bool{Unclassified: true}}
 	var looked []string
 	look := func(text string, p pattern) {
-		looked = append(looked, text)
-		c.patterns = append(c.patterns, p)
+		p.text = text
+		looked, c.patterns = append(looked, text), append(c.patterns, p)
 	}
 	for _, m := range marks {
 		look(m.text, pattern{mark: m.mark, entry: -1, gap: -1})
@@ -198,7 +193,6 @@ func classifierOf(rows []Row, kind string) *Classifier {
 	}
 	slices.SortStableFunc(c.families, func(a, b family) int { return len(b.prefix) - len(a.prefix) })
 	c.find = newAutomaton(looked)
-	c.foresee(looked)
 	return c
 }
 
@@ -217,31 +211,6 @@ func (c *Classifier) code(code []byte) (entry int32, known bool) {
 func (c *Classifier) enter(class, text string, length int32) int32 {
 	c.entries = append(c.entries, entry{class: class, text: text, length: length})
 	return int32(len(c.entries) - 1)
-}
-
-// foresee fills in the text that a truncated message means: the shortest that begins that way, if all of them are of one class.
-func (c *Classifier) foresee(looked []string) {
-	c.foretold = slices.Repeat([]int32{nothing}, len(c.find.depth))
-	for id, text := range looked {
-		p := c.patterns[id]
-		if p.mark != noMark || p.gap >= 0 || p.call {
-			continue
-		}
-		var row int32
-		for i := range len(text) {
-			row = c.find.next[row+int32(c.find.column[text[i]])]
-			was := &c.foretold[row/c.find.stride]
-			switch {
-			case *was == ambiguous:
-			case *was == nothing:
-				*was = p.entry
-			case c.entries[*was].class != c.entries[p.entry].class:
-				*was = ambiguous
-			case c.entries[p.entry].length < c.entries[*was].length:
-				*was = p.entry
-			}
-		}
-	}
 }
 
 // reasonFailed is also a reason of the kubelet: the controller's own wording decides.

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
 	"sync"
@@ -153,9 +154,13 @@ var secretMarks = []secretMark{
 	{"credential", assigned}, {"secret", assigned}, {"token", assigned}, {"apikey", assigned}, {"api_key", assigned},
 	{"ticket", parameter}, {"key", urlParameter},
 	{"authorization", authorization},
-	{"bearer ", bearer},
-	{"ltai", keyID}, {"sts.", temporaryKeyID}, {"tmp.", temporaryKeyID},
-	{"eyj", webToken},
+	{"bearer ", token{others: "._~+/=-", least: 8, prose: 24, whole: true}.find},
+	// Access key IDs: the last two are of the security token service.
+	{"ltai", token{mark: "LTAI", least: 8}.find},
+	{"sts.", token{mark: "STS.", least: 16, prose: math.MaxInt}.find},
+	{"tmp.", token{mark: "TMP.", least: 16, prose: math.MaxInt}.find},
+	// JSON web tokens, by the beginning of their JSON in base64.
+	{"eyj", token{mark: "eyJ", others: "._-", least: 13, whole: true, all: true}.find},
 	{"su", seed}, {"sa", seed}, {"so", seed}, {"sn", seed}, {"sc", seed}, {"sx", seed},
 	{"hooks.slack.com/", hook},
 	{"://", userinfo},
@@ -212,20 +217,9 @@ func beginsLine(s string, i int) bool {
 
 // random reports whether a text looks like a key: it has letters and digits, and letters of both cases if it has hyphens or similar.
 func random(s string) bool {
-	var digit, upper, lower, other bool
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			digit = true
-		case c >= 'A' && c <= 'Z':
-			upper = true
-		case c >= 'a' && c <= 'z':
-			lower = true
-		default:
-			other = true
-		}
-	}
-	return len(s) >= 16 && digit && (upper && lower || (upper || lower) && !other)
+	upper, lower := strings.ContainsAny(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz")
+	other := strings.ContainsFunc(s, func(r rune) bool { return !alnum(r) })
+	return len(s) >= 16 && strings.ContainsAny(s, "0123456789") && (upper && lower || (upper || lower) && !other)
 }
 
 // parameter finds the value of a name that marks a secret only in name=value.
@@ -345,49 +339,28 @@ func authorization(s string, _, end int) (from, to int) {
 	return from, last
 }
 
-// bearer finds a token after the word Bearer. Prose has no such words.
-func bearer(s string, start, end int) (from, to int) {
-	if inWord(s, start) {
-		return 0, 0
-	}
-	to = run(s, end, "._~+/=-")
-	if n := to - end; n < 8 || n < 24 && !strings.ContainsAny(s[end:to], "0123456789") {
-		return 0, 0
-	}
-	return end, to
+// A token is recognised by its beginning and its bytes.
+type token struct {
+	mark   string // exactly; empty: in any letter case
+	others string // its bytes beside letters and digits
+	least  int    // its length behind the mark
+	prose  int    // shorter ones without a digit are words
+	whole  bool   // the mark begins a word
+	all    bool   // the mark is hidden too
 }
 
-// keyID finds the rest of an access key ID after its first four letters.
-func keyID(s string, start, end int) (from, to int) {
-	if s[start:end] != "LTAI" {
+func (k token) find(s string, start, end int) (from, to int) {
+	if k.mark != "" && s[start:end] != k.mark || k.whole && inWord(s, start) {
 		return 0, 0
 	}
-	if to = run(s, end, ""); to-end < 8 {
+	to = run(s, end, k.others)
+	if n := to - end; n < k.least || n < k.prose && !strings.ContainsAny(s[end:to], "0123456789") {
 		return 0, 0
 	}
-	return end, to
-}
-
-// temporaryKeyID finds the ID of a key of the security token service.
-func temporaryKeyID(s string, start, end int) (from, to int) {
-	if mark := s[start:end]; mark != "STS." && mark != "TMP." {
-		return 0, 0
-	}
-	if to = run(s, end, ""); to-end < 16 || !strings.ContainsAny(s[end:to], "0123456789") {
-		return 0, 0
+	if k.all {
+		return start, to
 	}
 	return end, to
-}
-
-// webToken finds a JSON web token by the beginning of its JSON in base64.
-func webToken(s string, start, end int) (from, to int) {
-	if s[start:end] != "eyJ" || inWord(s, start) {
-		return 0, 0
-	}
-	if to = run(s, end, "._-"); to-start < 16 {
-		return 0, 0
-	}
-	return start, to
 }
 
 // userinfo finds the name and password, or the token, before the host of a URL.
@@ -452,5 +425,7 @@ func inWord(s string, i int) bool {
 }
 
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
+
+func alnum(r rune) bool { return r < utf8.RuneSelf && letterOrDigit(byte(r)) }
 
 func letterOrDigit(b byte) bool { return letter(b) || b >= '0' && b <= '9' }

@@ -1,6 +1,11 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+)
 
 type scan struct {
 	c    *Classifier
@@ -254,19 +259,44 @@ func (s *scan) bare() {
 	}
 }
 
-// broken searches a text that the end of the message truncates: at least 16 characters and 7/10 of it must be there, and no text of
-// another class may begin that way.
+// leastBroken is how many bytes of a text must be there if the message ends in it. longestBroken is how many of the message are searched.
+const (
+	leastBroken   = 16
+	longestBroken = 400
+)
+
+// broken searches a text that the end of the message truncates: 7/10 of it must be there, and no text of another class may begin that way.
 func (s *scan) broken() {
 	text := bytes.TrimRight(s.text, " .…")
-	state := s.c.find.state(text[max(0, len(text)-400):])
-	for ; state != 0; state = s.c.find.fail[state] {
-		depth, id := s.c.find.depth[state], s.c.foretold[state]
-		if depth < 16 || id == ambiguous {
+	first := max(0, len(text)-longestBroken)
+	var all []candidate
+	for _, p := range s.c.patterns {
+		if p.mark != noMark || p.gap >= 0 || p.call || len(p.text) < leastBroken {
+			continue
+		}
+		for at := first; ; at++ {
+			n := bytes.Index(text[at:], []byte(p.text[:leastBroken]))
+			if n < 0 {
+				break
+			}
+			if at += n; strings.HasPrefix(p.text, string(text[at:])) {
+				all = append(all, candidate{entry: p.entry, region: s.region, start: int32(at), late: s.residue, cut: true})
+			}
+		}
+	}
+	of := func(x candidate) entry { return s.c.entries[x.entry] }
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(of(a).length, of(b).length))
+	})
+	for i, x := range all {
+		if i > 0 && all[i-1].start == x.start {
+			continue
+		}
+		if slices.ContainsFunc(all[i:], func(y candidate) bool { return y.start == x.start && of(y).class != of(x).class }) {
 			return
 		}
-		begin := int32(len(text)) - depth
-		if id >= 0 && depth*10 >= s.c.entries[id].length*7 && s.wordAt(begin) {
-			s.offer(candidate{entry: id, region: s.region, start: begin, late: s.residue, cut: true})
+		if (int32(len(text))-x.start)*10 >= of(x).length*7 && s.wordAt(x.start) {
+			s.offer(x)
 			return
 		}
 	}

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // Kinds of errors, for errors.Is.
@@ -70,54 +73,40 @@ func KeptSubject(cluster, uid, class string) string {
 	return keptRoot + "." + cluster + "." + uid + "." + class
 }
 
-// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's: a token of subjects.
-func ValidCluster(id string) error {
-	if id == "" {
-		return invalid("the cluster ID is empty")
-	}
-	if len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool { return !alnum(r) && r != '_' && r != '-' }) {
-		return invalid("cluster ID %q is not 1 to 64 letters, digits, hyphens and underscores", clip(id))
+// Forms of IDs, which are tokens of subjects.
+var (
+	clusterForm = regex.New(`^[0-9A-Za-z_-]{1,64}$`)
+	classForm   = regex.New(`^[0-9a-z]([0-9a-z-]{0,62}[0-9a-z])?$`)
+	uidForm     = regex.New(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+)
+
+func formed(id string, form func() *regexp.Regexp, none, wrong string) error {
+	switch {
+	case id == "":
+		return invalid("%s", none)
+	case !form().MatchString(id):
+		return invalid(wrong, clip(id))
 	}
 	return nil
+}
+
+// ValidCluster reports, as an ErrInvalid, why an ID can't be a cluster's.
+func ValidCluster(id string) error {
+	return formed(id, clusterForm, "the cluster ID is empty", "cluster ID %q is not 1 to 64 letters, digits, hyphens and underscores")
 }
 
 // ValidClass reports, as an ErrInvalid, why an ID can't be a class's.
 func ValidClass(id string) error {
-	if id == "" {
-		return invalid("the class is empty")
-	}
-	bad := func(r rune) bool { return !alnum(r) && r != '-' || r >= 'A' && r <= 'Z' }
-	if len(id) > 64 || id[0] == '-' || id[len(id)-1] == '-' || strings.ContainsFunc(id, bad) {
-		return invalid("class %q is not 1 to 64 lower-case letters, digits and inner hyphens", clip(id))
-	}
-	return nil
+	return formed(id, classForm, "the class is empty", "class %q is not 1 to 64 lower-case letters, digits and inner hyphens")
 }
 
 // ValidUID reports, as an ErrInvalid, why a text can't be a Service's UID. The API server accepts any text in an Event.
 func ValidUID(uid string) error {
-	if uid == "" {
-		return invalid("the Service has no UID")
-	}
-	if len(uid) != 36 {
-		return invalid("service UID %q is not a UUID", clip(uid))
-	}
-	for i := range len(uid) {
-		c := uid[i]
-		hex := c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-		hyphen := i == 8 || i == 13 || i == 18 || i == 23
-		if hyphen != (c == '-') || !hyphen && !hex {
-			return invalid("service UID %q is not a UUID", clip(uid))
-		}
-	}
-	return nil
+	return formed(uid, uidForm, "the Service has no UID", "service UID %q is not a UUID")
 }
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-func alnum(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
 func clip(s string) string { return Clip(s, 80) }

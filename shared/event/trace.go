@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // TraceParent returns the W3C trace context of an event; empty if absent or malformed.
@@ -41,18 +43,11 @@ func setTrace(e *event.Event, parent, otherwise string) {
 	e.SetExtension(ExtTrace, parent)
 }
 
+var traceForm = regex.New(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
+
 func validTrace(s string) bool {
-	parts := strings.Split(s, "-")
-	if len(parts) != 4 {
-		return false
-	}
-	for i, size := range []int{2, 32, 16, 2} {
-		bad := func(r rune) bool { return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'f') }
-		if len(parts[i]) != size || strings.ContainsFunc(parts[i], bad) {
-			return false
-		}
-	}
-	return parts[0] != "ff" && strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
+	m := traceForm().FindStringSubmatch(s)
+	return m != nil && m[1] != "ff" && strings.Trim(m[2], "0") != "" && strings.Trim(m[3], "0") != ""
 }
 
 func recorded(e event.Event) time.Time {

@@ -1,43 +1,9 @@
 package observe
 
-import "github.com/prometheus/client_golang/prometheus"
-
-// Notifications count notifications of people.
-type Notifications struct {
-	Opened, Updated, Closed, Reopened int64 // tickets
-	Retried                           int64 // failed and sent again
-	Refused                           int64 // refused by a sink and repeated each hour; for a sink that can't be created, tries to create it
-}
-
-// Plus returns the sum of both.
-func (t Notifications) Plus(o Notifications) Notifications {
-	return Notifications{
-		t.Opened + o.Opened, t.Updated + o.Updated, t.Closed + o.Closed, t.Reopened + o.Reopened,
-		t.Retried + o.Retried, t.Refused + o.Refused,
-	}
-}
-
-// Tickets registers each sink's notifications, by its name in the policy; each scrape calls ask, which must be quick.
-func (m *Metrics) Tickets(ask func() map[string]Notifications) {
-	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
+// Notifications returns a function that counts notifications of people at a sink, by its name in the policy. Zero makes the series.
+func (m *Metrics) Notifications() func(sink, kind string, n float64) {
+	all := m.counters("lbremedy_notifications_total",
 		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
-		[]string{"sink", "kind"}, nil)})
-}
-
-// sinks collects by name: the policy lists the sinks, and may change.
-type sinks struct {
-	ask  func() map[string]Notifications
-	desc *prometheus.Desc
-}
-
-func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
-
-func (s sinks) Collect(to chan<- prometheus.Metric) {
-	for name, t := range s.ask() {
-		for kind, n := range map[string]int64{
-			"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
-		} {
-			to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), name, kind)
-		}
-	}
+		"sink", "kind")
+	return func(sink, kind string, n float64) { all.WithLabelValues(sink, kind).Add(n) }
 }

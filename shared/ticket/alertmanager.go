@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
 // alertmanager posts one alert for each incident by the API v2 of Prometheus' Alertmanager, POST /api/v2/alerts (api/v2/openapi.yaml
@@ -35,16 +33,13 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-func (a *alertmanager) send(ctx context.Context, t Ticket) error {
-	u, err := a.address()
+func (a *alertmanager) Send(ctx context.Context, t Ticket) (string, error) {
+	u, token, err := a.read()
 	if err != nil {
-		return err
+		return "", err
 	}
-	header, token := http.Header{"Content-Type": {"application/json"}}, ""
-	if a.sink.SecretFrom != (policy.Reference{}) {
-		if token, err = a.sink.SecretFrom.Read(); err != nil {
-			return err
-		}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
 	one := alert{
@@ -57,7 +52,7 @@ func (a *alertmanager) send(ctx context.Context, t Ticket) error {
 	}
 	body, err := json.Marshal([]alert{one})
 	if err != nil {
-		return fmt.Errorf("%w: encode the alert: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: encode the alert: %w", ErrRefused, err)
 	}
-	return a.post(ctx, u.JoinPath("api/v2/alerts"), header, body, token)
+	return "", a.post(ctx, u.JoinPath("api/v2/alerts"), header, body, token)
 }

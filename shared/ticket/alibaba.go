@@ -24,8 +24,11 @@ type alibaba struct {
 	language *say.Language
 }
 
-// Open opens a ticket, unless an earlier try has: it looks for the key in its text. A closed one belongs to an earlier occurrence.
-func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
+// Send opens a ticket, unless an earlier try has: it looks for the key in its text. A closed one belongs to an earlier occurrence.
+func (a *alibaba) Send(ctx context.Context, t Ticket) (string, error) {
+	if !t.Opens {
+		return "", a.update(ctx, t)
+	}
 	if t.Tried {
 		found, err := a.reads.Find(ctx, t.Key)
 		if err != nil {
@@ -34,7 +37,7 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 		found = slices.DeleteFunc(found, func(s cloud.TicketState) bool { return s.Closed })
 		if n := len(found); n > 0 {
 			t.ID, t.Was = found[n-1].ID, Open
-			return t.ID, a.Update(ctx, t)
+			return t.ID, a.update(ctx, t)
 		}
 	}
 	if t.Status == Closed {
@@ -48,8 +51,8 @@ func (a *alibaba) Open(ctx context.Context, t Ticket) (string, error) {
 	return id, kinds(err)
 }
 
-// Update replies to the ticket and closes it at the end, or reopens it, even if support has closed it.
-func (a *alibaba) Update(ctx context.Context, t Ticket) error {
+// update replies to the ticket and closes it at the end, or reopens it, even if support has closed it.
+func (a *alibaba) update(ctx context.Context, t Ticket) error {
 	if t.Status == Closed {
 		return a.close(ctx, t)
 	}

@@ -31,8 +31,11 @@ func newCards(s policy.Sink, c Config, l *say.Language) *cards {
 
 var labels = map[chat.Button]say.Text{chat.Approve: say.F("Approve"), chat.Reject: say.F("Reject"), chat.Mute: say.F("Mute for a day")}
 
-// Open sends a card, after the previous one says that it can no longer be answered.
-func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
+// Send changes the card, or sends one after the previous one says that it can no longer be answered.
+func (c *cards) Send(ctx context.Context, t Ticket) (string, error) {
+	if !t.Opens {
+		return "", sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
+	}
 	if t.ID != "" {
 		old := chat.Card{Title: t.Title, Text: c.language.Phrase("Another message has taken the place of this one."), Over: true}
 		if err := sinkError(c.app.Change(ctx, t.ID, old)); err != nil && !errors.Is(err, ErrRefused) {
@@ -41,10 +44,6 @@ func (c *cards) Open(ctx context.Context, t Ticket) (string, error) {
 	}
 	id, err := c.app.Send(ctx, t.Key+"-"+strconv.Itoa(t.Number), cardOf(t, c.language))
 	return id, sinkError(err)
-}
-
-func (c *cards) Update(ctx context.Context, t Ticket) error {
-	return sinkError(c.app.Change(ctx, t.ID, cardOf(t, c.language)))
 }
 
 func cardOf(t Ticket, l *say.Language) chat.Card {

@@ -2,7 +2,6 @@ package ticket
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -33,7 +32,8 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	defer cancel()
 	c.ID = event.Clip(c.ID, longClick)
 	log := o.c.Log.With("sink", o.Name, "user", event.Clip(c.User, 100), "button", event.Clip(string(c.Button), 20))
-	i, h, err := o.headOf(ctx, c.Card)
+	h, err := o.headOf(ctx, c.Card)
+	i := h.incident
 	if errors.Is(err, stream.ErrNotFound) {
 		log.Info("a click on a message that is no ticket's is passed over") // an older or another cluster's message
 		return chat.Reply{Text: o.tell(say.F("This message can't be answered any more, or not here."))}
@@ -57,7 +57,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	}
 	at := say.Literal(strings.TrimSpace(o.c.Now().UTC().Format(clock)))
 	line, before := at.Then(said), h
-	h, noted := o.note(ctx, h.entry.Key, func(h *Head) {
+	h, noted := o.noteClick(ctx, h.entry.Key, func(h *Head) {
 		h.Clicks = append(h.Clicks, c.ID)
 		h.Clicks = h.Clicks[max(0, len(h.Clicks)-mostClicks):]
 		h.answered(line, err != nil)
@@ -79,23 +79,20 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 
 func (o *outlet) tell(t say.Text) string { return t.In(o.texts.language) }
 
-func (o *outlet) headOf(ctx context.Context, card string) (incident, Head, error) {
+func (o *outlet) headOf(ctx context.Context, card string) (Head, error) {
 	entries, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
 	if err != nil {
-		return incident{}, Head{}, err
+		return Head{}, err
 	}
 	for _, e := range entries {
-		var h Head
-		_, i, _, ok := parseHead(e.Key)
-		if ok && json.Unmarshal(e.Value, &h) == nil && h.ID == card && card != "" {
-			h.entry = e
-			return i, h, nil
+		if h, err := decodeHead(e); err == nil && h.ID == card && card != "" {
+			return h, nil
 		}
 	}
-	return incident{}, Head{}, stream.ErrNotFound
+	return Head{}, stream.ErrNotFound
 }
 
-func (o *outlet) note(ctx context.Context, key string, change func(*Head)) (Head, error) {
+func (o *outlet) noteClick(ctx context.Context, key string, change func(*Head)) (Head, error) {
 	for {
 		h, err := readHead(ctx, o.c.Stream, key)
 		if err != nil {

@@ -16,21 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
-func (o *outlet) closings(ctx context.Context) {
-	tick := time.NewTicker(sweep)
-	defer tick.Stop()
-	for {
-		if err := o.close(ctx); err != nil && ctx.Err() == nil {
-			o.c.Log.Warn("tickets that a person closed are ended later", "sink", o.Name, "error", event.Redact(err.Error()))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 func (o *outlet) close(ctx context.Context) error {
 	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
 	if err != nil {
@@ -123,54 +108,46 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 		return nil, fmt.Errorf("list the tickets: %w", err)
 	}
 	var bad []error
-	all := map[incident]*Incident{}
-	names := map[string]string{}
-	get := func(i incident) *Incident {
-		if all[i] == nil {
-			all[i] = &Incident{ID: i.String(), Scope: i.scope, Class: i.class, Members: []Member{}, Tickets: []Notified{}}
-		}
-		return all[i]
-	}
+	all, tickets, names := map[incident]view{}, map[incident][]Notified{}, map[string]string{}
 	for _, e := range members {
 		i, m, err := readMember(e.Key, e.Value, e.Revision)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		names[m.uid] = m.Service.String()
-		get(i).add(m)
+		names[m.uid], all[i] = m.Service.String(), all[i].with(m)
 	}
 	for _, e := range heads {
-		i, t, err := readNotified(e)
+		h, err := decodeHead(e)
 		if err != nil {
 			bad = append(bad, err)
 			continue
 		}
-		t.Service = names[t.uid]
-		get(i).Tickets = append(get(i).Tickets, t)
+		i := h.incident
+		if _, known := all[i]; !known {
+			all[i] = view{} // its members are gone
+		}
+		tickets[i] = append(tickets[i], Notified{
+			Incident: i.String(), Sink: h.sink, Key: ticketKey(h.sink, i, h.uid), Service: names[h.uid], ID: h.ID, uid: h.uid,
+			Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: !h.RefusedAt.IsZero(),
+		})
 	}
 	found := make([]Incident, 0, len(all))
-	for _, i := range all {
-		i.sort()
-		found = append(found, *i)
+	for i, v := range all {
+		v.sort()
+		f := v.facts("", i, "", Head{}, None)
+		one := Incident{
+			ID: f.Incident, Scope: i.scope, Class: i.class, Cause: f.Cause, Open: f.Failing > 0, Since: f.Since, Failing: f.Failing,
+			Members: append([]Member{}, slices.Concat(v.open, v.over)...), Tickets: append([]Notified{}, tickets[i]...), Finding: f.Lead.Finding,
+		}
+		for _, m := range one.Members {
+			one.at = later(one.at, m.At)
+		}
+		slices.SortFunc(one.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
+		found = append(found, one)
 	}
 	slices.SortFunc(found, func(a, b Incident) int { return b.at.Compare(a.at) })
 	return found, errors.Join(bad...)
-}
-
-func readNotified(e stream.Entry) (incident, Notified, error) {
-	sink, i, uid, ok := parseHead(e.Key)
-	if !ok {
-		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
-	}
-	var h Head
-	if err := json.Unmarshal(e.Value, &h); err != nil {
-		return i, Notified{}, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
-	}
-	return i, Notified{
-		Incident: i.String(), Sink: sink, Key: ticketKey(sink, i, uid), ID: h.ID, uid: uid,
-		Status: h.Status, Number: h.Number, At: h.Notified, Error: h.Error, Missed: h.Missed, Refused: h.Refused,
-	}, nil
 }
 
 // OpenFailures returns the failures of a cluster that people were notified of: class, Service, result, since when, and when that was found.
@@ -204,38 +181,6 @@ func Of(ctx context.Context, s *stream.Stream, class, serviceUID string) ([]Noti
 	return found, nil
 }
 
-func (i *Incident) add(m Member) {
-	i.Members = append(i.Members, m)
-	if !m.Over {
-		i.Open = true
-		i.Failing++
-	}
-	if i.Since.IsZero() || m.Since.Before(i.Since) {
-		i.Since = m.Since
-	}
-	if m.At.After(i.at) {
-		i.at = m.At
-	}
-}
-
-func (i *Incident) sort() {
-	v := view{}
-	for _, m := range i.Members {
-		if m.Over {
-			v.over = append(v.over, m)
-		} else {
-			v.open = append(v.open, m)
-		}
-	}
-	v.sort()
-	i.Members = append([]Member{}, slices.Concat(v.open, v.over)...)
-	if len(i.Members) > 0 {
-		m := lead(i.Members)
-		i.Cause, i.Finding = m.Cause, m.Finding
-	}
-	slices.SortFunc(i.Tickets, func(a, b Notified) int { return strings.Compare(a.Sink+" "+a.Service, b.Sink+" "+b.Service) })
-}
-
 // Close ends an incident by hand: its Services count as over until the next record, even an unchanged one, and followers notify the
 // sinks. It returns how many were closed; ErrNotFound of package stream if the incident is unknown.
 func Close(ctx context.Context, s *stream.Stream, id, by string, now time.Time) (closed int, err error) {
@@ -265,7 +210,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 	if err != nil {
 		return false, err
 	}
-	known := func(key string) bool { _, of, _, ok := parseHead(key); return ok && of == i }
+	known := func(key string) bool { h, ok := parseHead(key); return ok && h.incident == i }
 	if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
 		return false, stream.ErrNotFound
 	}

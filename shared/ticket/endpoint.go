@@ -14,7 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
-// An endpoint is a URL to post to. Its secrets are read for each post, so a changed one applies at once and none stays in memory.
+// An endpoint is a URL to post JSON to. Its secrets are read for each post, so a changed one applies at once and none stays in memory.
 type endpoint struct {
 	sink policy.Sink
 	wire http.RoundTripper
@@ -25,25 +25,27 @@ const postSize = 512 << 10
 
 func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
-func (d endpoint) address() (*url.URL, error) {
+// read returns the address, and the secret if the sink has one. Either may exist only the next time.
+func (d endpoint) read() (u *url.URL, secret string, err error) {
 	text := d.sink.URL
 	if text == "" {
-		var err error
 		if text, err = d.sink.URLFrom.Read(); err != nil {
-			return nil, err // the secret may exist the next time
+			return nil, "", err
 		}
 	}
 	if err := d.sink.CheckURL(text); err != nil {
-		return nil, fmt.Errorf("%w: the value of %s can't be used: %w", ErrRefused, d.sink.URLFrom, err)
+		return nil, "", fmt.Errorf("%w: the value of %s can't be used: %w", ErrRefused, d.sink.URLFrom, err)
 	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the address is not a URL", ErrRefused)
+	if u, err = url.Parse(text); err != nil {
+		return nil, "", fmt.Errorf("%w: the address is not a URL", ErrRefused)
 	}
-	return u, nil
+	if d.sink.SecretFrom != (policy.Reference{}) {
+		secret, err = d.sink.SecretFrom.Read()
+	}
+	return u, secret, err
 }
 
-// post sends a body. Its errors contain neither address nor secret, even if an answer repeats it, and are ErrRefused if a prompt retry can't help.
+// post sends JSON. Its errors contain neither address nor secret, even if an answer repeats it, and are ErrRefused if a prompt retry can't help.
 func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body []byte, secret string) error {
 	if len(body) > postSize {
 		return fmt.Errorf("%w: the body has %d KiB, more than %d", ErrRefused, len(body)>>10, postSize>>10)
@@ -60,16 +62,12 @@ type robot struct {
 	chat.Robot
 }
 
-func (r *robot) send(ctx context.Context, t Ticket) error {
-	u, err := r.address()
-	secret := ""
-	if err == nil && r.sink.Kind == policy.DingTalk && r.sink.SecretFrom != (policy.Reference{}) {
-		secret, err = r.sink.SecretFrom.Read()
-	}
+func (r *robot) Send(ctx context.Context, t Ticket) (string, error) {
+	u, secret, err := r.read()
 	if err != nil {
-		return err
+		return "", err
 	}
-	return posted(r.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
+	return "", posted(r.Robot.Send(ctx, r.wire, r.now(), u, secret, t.Title, t.Text))
 }
 
 func posted(err error) error {

@@ -32,11 +32,9 @@ var reasons = map[event.Status]string{
 	event.Rejected: "LBRemedyRejected",
 }
 
-func (e *eventSink) Open(ctx context.Context, t Ticket) (string, error) {
+func (e *eventSink) Send(ctx context.Context, t Ticket) (string, error) {
 	return eventName(t), e.put(ctx, t)
 }
-
-func (e *eventSink) Update(ctx context.Context, t Ticket) error { return e.put(ctx, t) }
 
 func eventName(t Ticket) string {
 	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")

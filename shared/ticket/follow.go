@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,17 +41,21 @@ type Config struct {
 	Log         *slog.Logger                   // nil: nothing is logged
 	Now         func() time.Time               // nil: time.Now
 
+	// Count counts notifications at a sink, by name, of a kind such as Opened; it may be called concurrently; nil: nothing is counted.
+	Count func(sink, kind string, n float64)
+
 	wire http.RoundTripper // transport to the platforms; nil: the network. Only tests set it: no setting redirects it
 }
 
-// Stats counts what happened at a sink since its follower was made.
-type Stats struct {
-	Opened, Updated, Closed, Reopened int64 // successful notifications
-	Retries                           int64 // failed notifications, to be retried
-	Refused                           int64 // notifications that the sink refused, to be retried each hour, or accepted only for some recipients
-	Unreadable                        int64 // records skipped
-	Templates                         int64 // failures of a template
-}
+// Kinds of notifications, for Config.Count.
+const (
+	Opened   = "opened" // these four are successful
+	Updated  = "updated"
+	Closing  = "closed"
+	Reopened = "reopened"
+	Retried  = "retried" // it failed, and is sent again
+	Refused  = "refused" // the sink refused it, and gets it again each hour, or accepted it only for some recipients
+)
 
 // A Follower notifies the sinks of outcomes in the journal: it reads the stream CASES with a durable consumer for each sink. Any number of
 // workers share the consumers.
@@ -83,21 +88,17 @@ type outlet struct {
 	texts *texts
 	since time.Time // of the consumer; what ended before is not sent
 
-	busy      sync.Map // tickets that a worker is notifying
-	mu        sync.Mutex
-	stats     Stats
-	failed    int                // consecutive failures, of any ticket
-	closed    time.Time          // no try before
-	unchanged map[string]checked // tickets known to need no notification yet
+	busy   sync.Map // tickets that a worker is notifying
+	mu     sync.Mutex
+	failed int       // consecutive failures, of any ticket
+	closed time.Time // no try before
 }
-
-type checked struct{ at, due time.Time }
 
 type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
 	quiet bool // unchanged tickets are not repeated, and open ones are updated rarely
-	keeps bool // each notification is an Open: the ID that the sink returns may change
+	keeps bool // each notification Opens: the ID that the sink returns may change
 	card  bool // messages can be changed without notifying people; see cards
 	title int  // limit of a title in bytes
 	text  int  // limit of a text in bytes
@@ -121,13 +122,16 @@ func New(c Config) (*Follower, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Count == nil {
+		c.Count = func(string, string, float64) {}
+	}
 	f := &Follower{c: c, classes: map[string]*remedy.Remedy{}, gap: 10 * time.Second}
 	for _, r := range c.Remedies {
 		f.classes[r.Class] = r
 	}
 	var errs []error
 	for _, s := range c.Sinks {
-		o := &outlet{Follower: f, Sink: s, unchanged: map[string]checked{}}
+		o := &outlet{Follower: f, Sink: s}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
 			o.texts, err = loadTexts(s, c.Secrets, c.language(s))
@@ -155,7 +159,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		return &eventSink{to: c.Kube, cluster: c.Cluster}, kind{alone: true, title: 100, text: 1024}, nil
 	case policy.DingTalk, policy.WeCom, policy.Slack:
 		r := chat.Robots[s.Kind]
-		return sender{&robot{newEndpoint(s, c), r}}, kind{quiet: true, title: r.Title, text: r.Text}, nil
+		return &robot{newEndpoint(s, c), r}, kind{quiet: true, title: r.Title, text: r.Text}, nil
 	case policy.DingTalkApp, policy.FeishuApp:
 		if s.URL != "" {
 			if err := s.CheckURL(s.URL); err != nil {
@@ -164,28 +168,18 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		}
 		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
 	case policy.Mail:
-		return sender{&email{sink: s}}, kind{quiet: true, title: 150, text: 16000}, nil
+		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.Webhook:
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	case policy.Alertmanager:
-		return sender{&alertmanager{newEndpoint(s, c), c.Cluster}}, kind{title: 200, text: 8000, again: resendAlert}, nil
+		return &alertmanager{newEndpoint(s, c), c.Cluster}, kind{title: 200, text: 8000, again: resendAlert}, nil
 	case policy.GitHub, policy.GitLab, policy.Codeup:
 		return newMergeRequest(s, c), kind{alone: true, keeps: true, quiet: true, title: 200, text: 8000}, nil
 	case policy.PagerDuty:
-		return sender{&pagerDuty{newEndpoint(s, c), c.Cluster}}, kind{title: 1000, text: 8000}, nil
+		s.URL = cmp.Or(s.URL, "https://events.pagerduty.com")
+		return &pagerDuty{newEndpoint(s, c), c.Cluster}, kind{title: 1000, text: 8000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
-}
-
-// Stats returns the counters by sink.
-func (f *Follower) Stats() map[string]Stats {
-	all := map[string]Stats{}
-	for _, o := range f.outlets {
-		o.mu.Lock()
-		all[o.Name] = o.stats
-		o.mu.Unlock()
-	}
-	return all
 }
 
 // consumer includes the cluster: another's policy may use the name for a different sink.
@@ -207,7 +201,7 @@ func (o *outlet) run(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		o.count(&o.stats.Retries)
+		o.c.Count(o.Name, Retried, 1)
 		if err.Error() != said {
 			said = err.Error()
 			o.c.Log.Error("a sink can't be notified; trying again", "sink", o.Name, "error", event.Redact(said))
@@ -221,14 +215,25 @@ func (o *outlet) consume(ctx context.Context) (err error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return o.c.Stream.ConsumeCases(ctx, o.consumer(), workers, o.handle) })
-	g.Go(func() error { o.closings(ctx); return nil })
+	g.Go(func() error { return o.every(ctx, sweep, "tickets that a person closed are ended later", o.close) })
 	if c, ok := o.to.(*cards); ok {
 		g.Go(func() error { c.app.Hear(ctx, o.clicked); return nil })
 	}
 	if o.again > 0 {
-		g.Go(func() error { o.repeats(ctx); return nil })
+		g.Go(func() error { return o.every(ctx, o.again/4, "open tickets are sent again later", o.repeat) })
 	}
 	return g.Wait()
+}
+
+// every calls do again and again until ctx ends, whatever fails.
+func (o *outlet) every(ctx context.Context, pause time.Duration, later string, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			o.c.Log.Warn(later, "sink", o.Name, "error", event.Redact(err.Error()))
+		}
+		retry.Sleep(ctx, pause)
+	}
+	return nil
 }
 
 const (
@@ -249,7 +254,6 @@ func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
 		if m.Deliveries < unreads {
 			return stream.Reply{Retry: unread}
 		}
-		o.count(&o.stats.Unreadable)
 		o.c.Log.Error("a record of the journal can't be read, and nobody is notified of it", "sink", o.Name, "subject", m.Subject, "sequence", m.Sequence, "error",
 			event.Redact(err.Error()))
 		return stream.Reply{}
@@ -290,54 +294,48 @@ func (o *outlet) take(ctx context.Context, r event.Record, sequence uint64) (tim
 	return wait, nil
 }
 
-// update writes the members that a record changes and returns all of its Service and class.
+// update writes the members that a record changes and returns all of its Service and class. It begins again if another follower was first.
 func (o *outlet) update(ctx context.Context, own incident, r event.Record, sequence uint64) (map[incident]Member, error) {
 	for {
-		have := map[incident]Member{}
-		err := o.each(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID, func(i incident, m Member) { have[i] = m })
-		if err != nil {
-			return nil, err
-		}
-		again := false
-		for _, c := range changes(own, r, sequence, have) {
-			revision := have[c.incident].revision
-			if revision == 0 { // the marker of an expired key may remain
-				e, err := o.c.Stream.Entry(ctx, c.incident.member(r.Service.UID))
-				if err != nil && !errors.Is(err, stream.ErrNotFound) {
-					return nil, err
-				}
-				if _, _, unreadable := readMember(e.Key, e.Value, e.Revision); err == nil && unreadable == nil {
-					again = true // another one was first
-					break
-				}
-				revision = e.Revision // of an unreadable one too: this record has the present state
-			}
-			data, err := json.Marshal(c.member)
-			if err != nil {
-				return nil, fmt.Errorf("encode a member: %w", err)
-			}
-			ttl := time.Duration(0)
-			if c.member.Over {
-				ttl = remembered
-			}
-			c.member.revision, err = o.c.Stream.Swap(ctx, c.incident.member(r.Service.UID), data, revision, ttl)
-			if errors.Is(err, stream.ErrConflict) {
-				again = true // another sink's follower was first
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			c.member.uid = r.Service.UID
-			have[c.incident] = c.member
-		}
-		if !again {
-			return have, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		have, err := o.write(ctx, own, r, sequence)
+		if !errors.Is(err, stream.ErrConflict) || ctx.Err() != nil {
+			return have, err
 		}
 	}
+}
+
+func (o *outlet) write(ctx context.Context, own incident, r event.Record, sequence uint64) (map[incident]Member, error) {
+	have := map[incident]Member{}
+	err := o.each(ctx, memberRoot+"*."+r.Class+".*."+r.Service.UID, func(i incident, m Member) { have[i] = m })
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes(own, r, sequence, have) {
+		key, revision, ttl := c.incident.member(r.Service.UID), have[c.incident].revision, time.Duration(0)
+		if revision == 0 { // the marker of an expired key may remain
+			e, err := o.c.Stream.Entry(ctx, key)
+			if err != nil && !errors.Is(err, stream.ErrNotFound) {
+				return nil, err
+			}
+			if _, _, unreadable := readMember(e.Key, e.Value, e.Revision); err == nil && unreadable == nil {
+				return nil, stream.ErrConflict
+			}
+			revision = e.Revision // of an unreadable one too: this record has the present state
+		}
+		data, err := json.Marshal(c.member)
+		if err != nil {
+			return nil, fmt.Errorf("encode a member: %w", err)
+		}
+		if c.member.Over {
+			ttl = remembered
+		}
+		if c.member.revision, err = o.c.Stream.Swap(ctx, key, data, revision, ttl); err != nil {
+			return nil, err
+		}
+		c.member.uid = r.Service.UID
+		have[c.incident] = c.member
+	}
+	return have, nil
 }
 
 // each skips and logs unreadable members: they must not hold back the others' ticket.
@@ -374,10 +372,10 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	if h.Revision >= m.revision {
 		return 0, nil
 	}
-	if wait := h.RefusedAt.Add(refusals).Sub(o.c.Now()); h.Refused && wait > 0 {
+	if wait := h.RefusedAt.Add(refusals).Sub(o.c.Now()); wait > 0 {
 		return wait, nil // the log and the list of tickets say so
 	}
-	if wait := o.early(key, h, m.Over); wait > 0 {
+	if wait := o.early(h, m.Over); wait > 0 {
 		return wait, nil
 	}
 	// Otherwise each worker would read all members, possibly thousands, and only one would notify.
@@ -402,31 +400,29 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 		return o.skip(ctx, h, v)
 	}
 	if o.quiet && !o.card && h.Status == Open && status == Open {
-		due := h.Notified.Add(o.patience(h.Updates))
-		if wait := due.Sub(o.c.Now()); wait > 0 {
-			o.remember(key, due)
-			return wait, nil
+		if wait := o.due(h).Sub(o.c.Now()); wait > 0 {
+			h.Checked = o.c.Now()
+			return o.note(ctx, &h, wait)
 		}
 	}
-	return o.deliver(ctx, key, i, one, h, v, status)
+	return o.deliver(ctx, i, one, h, v, status)
 }
 
 // early returns how long a ticket must wait. over says that a failure has ended, which is not delayed for long.
-func (o *outlet) early(key string, h Head, over bool) time.Duration {
+func (o *outlet) early(h Head, over bool) time.Duration {
 	o.mu.Lock()
-	next := o.closed
-	if l, ok := o.unchanged[key]; ok {
-		// Reading all members again for each record would cost more than it gains.
-		t := l.due
-		if end := l.at.Add(o.gap); over && end.Before(t) {
-			t = end
-		}
-		next = later(next, t)
-	}
+	next := later(o.closed, later(h.Lease, h.Next))
 	o.mu.Unlock()
-	next = later(next, later(h.Lease, h.Next))
 	if !h.Notified.IsZero() {
 		next = later(next, h.Notified.Add(o.gap))
+	}
+	if h.Checked.After(h.Notified) {
+		// Reading all members again for each record would cost more than it gains.
+		due := o.due(h)
+		if end := h.Checked.Add(o.gap); over && end.Before(due) {
+			due = end
+		}
+		next = later(next, due)
 	}
 	return max(0, next.Sub(o.c.Now()))
 }
@@ -438,21 +434,9 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-func (o *outlet) remember(key string, due time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := o.c.Now()
-	for k, l := range o.unchanged {
-		if l.due.Before(now) {
-			delete(o.unchanged, k)
-		}
-	}
-	o.unchanged[key] = checked{now, due}
-}
-
-// patience returns how long an open ticket stays unchanged after that many updates, where each is a message that people read.
-func (o *outlet) patience(updates int) time.Duration {
-	return []time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(updates, 3)]
+// due returns until when an open ticket stays unchanged, where each update is a message that people read.
+func (o *outlet) due(h Head) time.Time {
+	return h.Notified.Add([]time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(h.Updates, 3)])
 }
 
 func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
@@ -460,14 +444,19 @@ func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error
 	if h.Status == Closed {
 		h.ClosedAt = v.revision
 	}
-	err := h.write(ctx, o.c.Stream)
-	if errors.Is(err, stream.ErrConflict) {
-		return busyWait, nil // another worker is notifying it of the state before
-	}
-	return 0, err
+	return o.note(ctx, &h, 0)
 }
 
-func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
+// note writes a head. It returns when to come back: after the wait, or soon if another worker has written it.
+func (o *outlet) note(ctx context.Context, h *Head, wait time.Duration) (time.Duration, error) {
+	err := h.write(ctx, o.c.Stream)
+	if errors.Is(err, stream.ErrConflict) {
+		return busyWait, nil
+	}
+	return wait, err
+}
+
+func (o *outlet) deliver(ctx context.Context, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.c.Now()
 	h.Refusal = nil // it was about the previous state
 	was := h
@@ -475,31 +464,23 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	t := o.render(i, uid, was, v, status)
 	anew := o.card && h.anew(t.Facts, now)
 	// A card that can't be changed, such as an old one, is replaced, even for the end.
-	opens := h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || h.Refused)
-	h.Tried = h.Tried || opens
-	if err := h.write(ctx, o.c.Stream); err != nil {
-		if errors.Is(err, stream.ErrConflict) {
-			return busyWait, nil
-		}
-		return 0, err
+	t.Opens = h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || !h.RefusedAt.IsZero())
+	h.Tried = h.Tried || t.Opens
+	if wait, err := o.note(ctx, &h, 0); wait > 0 || err != nil {
+		return wait, err
 	}
 	sending, cancel := context.WithTimeout(ctx, answerFor)
 	defer cancel()
-	var err error
-	if opens {
-		var id string
-		if id, err = o.to.Open(sending, t); id != "" || err == nil {
-			h.ID = id // a failure keeps the existing card
-		}
-	} else {
-		err = o.to.Update(sending, t)
+	id, err := o.to.Send(sending, t)
+	if t.Opens && (id != "" || err == nil) {
+		h.ID = id // a failure keeps the existing card
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the lease expires; what was sent is sent again
 	}
 	h.Lease = time.Time{}
 	if err == nil && o.card {
-		h.shows(t, opens)
+		h.shows(t)
 	}
 	wait := o.outcome(&h, t, v, err)
 	if err := h.write(ctx, o.c.Stream); err != nil {
@@ -508,8 +489,8 @@ func (o *outlet) deliver(ctx context.Context, key string, i incident, uid string
 	return wait, nil
 }
 
-func (h *Head) shows(t Ticket, sent bool) {
-	if sent {
+func (h *Head) shows(t Ticket) {
+	if t.Opens {
 		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
 	}
 	if t.Status == Closed || t.Reopened() {
@@ -531,11 +512,11 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	defer o.mu.Unlock()
 	if err == nil {
 		o.failed, o.closed = 0, time.Time{}
+		h.Notified, h.trouble = now, trouble{}
 		if h.Status == t.Status && h.Revision == v.revision {
-			h.Notified, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = now, 0, time.Time{}, "", false, time.Time{}
 			return 0
 		}
-		(*o.counter(t))++
+		o.c.Count(o.Name, t.kind(), 1)
 		if h.Status != Open && t.Status == Open {
 			h.Opened, h.Updates = now, 0
 		} else {
@@ -544,11 +525,10 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		if t.Status == Closed {
 			h.ClosedAt, h.Updates = v.revision, 0
 		}
-		h.Status, h.Revision, h.Print, h.Notified = t.Status, v.revision, v.print(), now
+		h.Status, h.Revision, h.Print, h.Tried = t.Status, v.revision, v.print(), false
 		h.Number++
-		h.Tried, h.Failures, h.Next, h.Error, h.Refused, h.RefusedAt = false, 0, time.Time{}, "", false, time.Time{}
 		if h.Missed != "" {
-			o.stats.Refused++
+			o.c.Count(o.Name, Refused, 1)
 			log.Warn("not all were notified", "error", h.Missed)
 		}
 		log.Info("people were notified", "status", string(t.Status), "id", h.ID, "failing", t.Facts.Failing, "over", t.Facts.Over)
@@ -557,12 +537,12 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	h.Failures++
 	h.Error = event.Clip(err.Error(), stepText)
 	if errors.Is(err, ErrRefused) {
-		o.stats.Refused++
-		h.Refused, h.RefusedAt = true, now
+		o.c.Count(o.Name, Refused, 1)
+		h.RefusedAt = now
 		log.Error("a sink refuses what it is sent; it is tried again in an hour", "error", h.Error)
 		return refusals
 	}
-	o.stats.Retries++
+	o.c.Count(o.Name, Retried, 1)
 	wait := growing(h.Failures)
 	var platform *chat.Error
 	asked := errors.As(err, &platform) && platform.After > 0 // for a delay this long
@@ -593,22 +573,16 @@ func growing(failures int) time.Duration {
 	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
 
-func (o *outlet) count(n *int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	*n++
-}
-
-func (o *outlet) counter(t Ticket) *int64 {
+func (t Ticket) kind() string {
 	switch {
 	case t.Was == None:
-		return &o.stats.Opened
+		return Opened
 	case t.Reopened():
-		return &o.stats.Reopened
+		return Reopened
 	case t.Status == Closed:
-		return &o.stats.Closed
+		return Closing
 	}
-	return &o.stats.Updated
+	return Updated
 }
 
 func (o *outlet) render(i incident, uid string, h Head, v view, status Status) Ticket {
@@ -630,7 +604,6 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	}
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
-		o.count(&o.stats.Templates)
 		o.c.Log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))
 	}
 	return t

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,11 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	w.Helper()
 	c := Config{Stream: w.s, Sinks: sinks, Remedies: remedies, Cluster: "c1", Now: w.now,
 		Log: slog.New(slog.NewTextHandler(io.MultiWriter(&w.log, w.Output()), nil))}
+	tally := new(sync.Map)
+	c.Count = func(_, kind string, n float64) {
+		all, _ := tally.LoadOrStore(kind, new(atomic.Int64))
+		all.(*atomic.Int64).Add(int64(n))
+	}
 	if change != nil {
 		change(&c)
 	}
@@ -93,6 +99,7 @@ func (w *world) follower(change func(*Config), sinks ...policy.Sink) *Follower {
 	if err != nil {
 		w.Fatal(err)
 	}
+	tallies.Store(f, tally)
 	return f
 }
 
@@ -331,11 +338,19 @@ func (h *hook) sink(name string) policy.Sink {
 	return policy.Sink{Name: name, Kind: policy.Webhook, URL: h.server.URL + "/hook", SecretFrom: secret(h, key)}
 }
 
-func stats(f *Follower) (all Stats) {
-	for _, s := range f.Stats() {
-		all.Opened, all.Updated, all.Closed, all.Reopened = all.Opened+s.Opened, all.Updated+s.Updated, all.Closed+s.Closed, all.Reopened+s.Reopened
-		all.Retries, all.Refused = all.Retries+s.Retries, all.Refused+s.Refused
-		all.Unreadable, all.Templates = all.Unreadable+s.Unreadable, all.Templates+s.Templates
+type counts struct{ Opened, Updated, Refused, Retries int }
+
+// tallies are the counts by follower, of those that follower made.
+var tallies sync.Map
+
+func stats(f *Follower) counts {
+	tally, _ := tallies.Load(f)
+	n := func(kind string) int {
+		all, _ := tally.(*sync.Map).Load(kind)
+		if all == nil {
+			return 0
+		}
+		return int(all.(*atomic.Int64).Load())
 	}
-	return all
+	return counts{n(Opened), n(Updated), n(Refused), n(Retried)}
 }

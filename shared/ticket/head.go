@@ -27,14 +27,11 @@ type Head struct {
 	Opened   time.Time `json:"opened,omitzero"`
 	Notified time.Time `json:"told,omitzero"` // time of the last one
 
-	Tried     bool      `json:"tried,omitempty"`    // an Open was started
-	Lease     time.Time `json:"lease,omitzero"`     // until then another process notifies
-	Failures  int       `json:"failures,omitempty"` // consecutive failures
-	Next      time.Time `json:"next,omitzero"`      // no try before
-	Error     string    `json:"error,omitempty"`    // of the last try, if it failed
-	Missed    string    `json:"missed,omitempty"`   // recipients that the last notification did not reach, and why
-	Refused   bool      `json:"refused,omitempty"`  // the sink refused it, and is retried each hour
-	RefusedAt time.Time `json:"refusedAt,omitzero"` //
+	Tried   bool      `json:"tried,omitempty"`  // a ticket that Opens was sent
+	Lease   time.Time `json:"lease,omitzero"`   // until then another process notifies
+	Checked time.Time `json:"checked,omitzero"` // when the failures were last found not to need a notification yet
+	Missed  string    `json:"missed,omitempty"` // recipients that the last notification did not reach, and why
+	trouble
 
 	Shown      Shown      `json:"shown,omitzero"`
 	MutedUntil time.Time  `json:"mutedUntil,omitzero"`
@@ -42,7 +39,18 @@ type Head struct {
 	Refusal    say.Text   `json:"refusal,omitempty"` // why the last click had no effect
 	Clicks     []string   `json:"clicks,omitempty"`  // processed ones
 
-	entry stream.Entry
+	sink     string // these are of its key
+	incident incident
+	uid      string
+	entry    stream.Entry
+}
+
+// A trouble ends with the next good notification.
+type trouble struct {
+	Failures  int       `json:"failures,omitempty"` // consecutive failures
+	Next      time.Time `json:"next,omitzero"`      // no try before
+	Error     string    `json:"error,omitempty"`    // of the last try
+	RefusedAt time.Time `json:"refusedAt,omitzero"` // when the sink refused it, which is retried each hour
 }
 
 func (h *Head) answered(line say.Text, refused bool) {
@@ -80,15 +88,23 @@ func headKey(sink string, i incident, uid string) string {
 	return key
 }
 
-func parseHead(key string) (sink string, i incident, uid string, ok bool) {
-	p := strings.Split(key, ".")
-	if len(p) != 5 && len(p) != 6 || p[0]+"." != headRoot {
-		return "", incident{}, "", false
+func parseHead(key string) (h Head, ok bool) {
+	p := append(strings.Split(key, "."), "")
+	if len(p) != 6 && len(p) != 7 || p[0]+"." != headRoot {
+		return Head{}, false
 	}
-	if len(p) == 6 {
-		uid = p[5]
+	return Head{sink: p[1], incident: incident{p[2], p[3], p[4]}, uid: p[5]}, true
+}
+
+func decodeHead(e stream.Entry) (Head, error) {
+	h, ok := parseHead(e.Key)
+	if h.entry = e; !ok {
+		return h, fmt.Errorf("read what a sink was sent in %s: the key has not five parts or six", e.Key)
 	}
-	return p[1], incident{p[2], p[3], p[4]}, uid, true
+	if err := json.Unmarshal(e.Value, &h); err != nil {
+		return h, fmt.Errorf("read what a sink was sent in %s: %w", e.Key, err)
+	}
+	return h, nil
 }
 
 var errUnreadable = errors.New("it is not the head of a ticket")
@@ -102,11 +118,10 @@ func readHead(ctx context.Context, s *stream.Stream, key string) (Head, error) {
 	if err != nil {
 		return Head{}, fmt.Errorf("read what a sink was sent: %w", err)
 	}
-	var h Head
-	if err := json.Unmarshal(e.Value, &h); err != nil {
+	h, err := decodeHead(e)
+	if err != nil {
 		return Head{entry: e}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	h.entry = e
 	return h, nil
 }
 

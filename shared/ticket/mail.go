@@ -18,10 +18,10 @@ type email struct {
 	roots *x509.CertPool // to verify certificates; nil: the system's
 }
 
-func (e *email) send(ctx context.Context, t Ticket) error {
+func (e *email) Send(ctx context.Context, t Ticket) (string, error) {
 	u, err := url.Parse(e.sink.URL)
 	if err != nil {
-		return fmt.Errorf("%w: the address is not a URL", ErrRefused)
+		return "", fmt.Errorf("%w: the address is not a URL", ErrRefused)
 	}
 	to := mail.Server{Address: u, User: e.sink.User, Roots: e.roots}
 	if e.sink.SecretFrom != (policy.Reference{}) {
@@ -35,11 +35,11 @@ func (e *email) send(ctx context.Context, t Ticket) error {
 		if said.Code >= 500 {
 			err = fmt.Errorf("%w: %w", ErrRefused, err)
 		}
-		return err
+		return "", err
 	case err != nil:
-		return fmt.Errorf("mail over %s: %w", u.Host, err)
+		return "", fmt.Errorf("mail over %s: %w", u.Host, err)
 	case len(without) > 0:
-		return partlyError{fmt.Errorf("mail over %s went to the others, not to %s", u.Host, strings.Join(without, ", "))}
+		return "", partlyError{fmt.Errorf("mail over %s went to the others, not to %s", u.Host, strings.Join(without, ", "))}
 	}
-	return nil
+	return "", nil
 }

@@ -172,7 +172,7 @@ func TestMail(t *testing.T) {
 			m := newMailServer(t, scheme == "smtps")
 			f := w.follower(nil, policy.Sink{Name: "mail", Kind: policy.Mail, URL: scheme + "://" + m.at.Addr().String(), From: "lbremedy 值班 <lb@example.com>",
 				To: []string{"ops@example.com", "Ann <ann@example.com>"}, User: "ops", SecretFrom: secret(t, "p4ss")})
-			f.outlets[0].to.(sender).by.(*email).roots = m.roots
+			f.outlets[0].to.(*email).roots = m.roots
 			q := w.queue(f, 0)
 			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) {
 				r.Cause, r.Finding = "值\r\nBcc: eve@example.com", say.Literal("The vSwitch is full.\n.\r\n.\nQUIT 漏")
@@ -238,7 +238,7 @@ func TestMailErrors(t *testing.T) {
 			}
 			f := w.follower(nil, sink)
 			if tt.trusts {
-				f.outlets[0].to.(sender).by.(*email).roots = m.roots
+				f.outlets[0].to.(*email).roots = m.roots
 			}
 			w.queue(f, 0).put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 			if st := stats(f); st.Opened > 0 || (st.Refused == 1) != tt.refused || !strings.Contains(w.log.String(), tt.want) || len(m.take()) > 0 ||
@@ -256,7 +256,7 @@ func TestMailToSome(t *testing.T) {
 	m.answer("RCPT TO:<b@example.com>", "550 5.1.1 no such user")
 	f := w.follower(nil, policy.Sink{Name: "mail", Kind: policy.Mail, URL: "smtps://" + m.at.Addr().String(), From: "lb@example.com",
 		To: []string{"a@example.com", "Bo <b@example.com>", "c@example.com"}, User: "ops", SecretFrom: secret(t, "p4ss")})
-	f.outlets[0].to.(sender).by.(*email).roots = m.roots
+	f.outlets[0].to.(*email).roots = m.roots
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	mails := m.take()
@@ -290,7 +290,7 @@ func TestMailPutOff(t *testing.T) {
 	m.answer("RCPT TO:<b@example.com>", "451 4.7.1 greylisted, try again in 60 s")
 	f := w.follower(nil, policy.Sink{Name: "mail", Kind: policy.Mail, URL: "smtps://" + m.at.Addr().String(), From: "lb@example.com",
 		To: []string{"a@example.com", "b@example.com"}, User: "ops", SecretFrom: secret(t, "p4ss")})
-	f.outlets[0].to.(sender).by.(*email).roots = m.roots
+	f.outlets[0].to.(*email).roots = m.roots
 	q := w.queue(f, 0)
 	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked)))
 	if got := m.take(); len(got) != 0 {

@@ -26,8 +26,8 @@ func newMergeRequest(s policy.Sink, c Config) *mergeRequest {
 	return &mergeRequest{newEndpoint(s, c), forge.Repository{API: api, Name: s.Repository, Target: s.Branch, Now: c.Now, Wire: c.wire}}
 }
 
-// Open makes the request for the present plan and closes those for others, or all at the end. The ID is the request's number and branch.
-func (m *mergeRequest) Open(ctx context.Context, t Ticket) (string, error) {
+// Send makes the request for the present plan and closes those for others, or all at the end. The ID is the request's number and branch.
+func (m *mergeRequest) Send(ctx context.Context, t Ticket) (string, error) {
 	prefix := "lbremedy-" + strings.TrimPrefix(t.Key, "lbr-") + "-"
 	lead := t.Facts.Lead
 	paths := m.sink.Paths(lead.Source)
@@ -64,12 +64,6 @@ func (m *mergeRequest) Open(ctx context.Context, t Ticket) (string, error) {
 		return "", posted(err)
 	}
 	return number + " " + change.Branch, nil
-}
-
-// Update does the same.
-func (m *mergeRequest) Update(ctx context.Context, t Ticket) error {
-	_, err := m.Open(ctx, t)
-	return err
 }
 
 // fenced returns a text as a block of code: nothing that an Event or annotation says is a mention, a link or a command there.

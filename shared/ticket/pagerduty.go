@@ -39,16 +39,10 @@ type pagerPayload struct {
 
 var severities = map[event.Impact]string{event.NeverUp: "critical", event.Down: "critical", event.Partly: "error"}
 
-func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
-	d := p.endpoint
-	d.sink.URL = cmp.Or(d.sink.URL, "https://events.pagerduty.com")
-	u, err := d.address()
+func (p *pagerDuty) Send(ctx context.Context, t Ticket) (string, error) {
+	u, key, err := p.read()
 	if err != nil {
-		return err
-	}
-	key, err := d.sink.SecretFrom.Read()
-	if err != nil {
-		return err
+		return "", err
 	}
 	e := pagerEvent{RoutingKey: key, DedupKey: t.Key, Client: "lbremedy"}
 	switch lead := t.Facts.Lead; {
@@ -71,7 +65,7 @@ func (p *pagerDuty) send(ctx context.Context, t Ticket) error {
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
-		return fmt.Errorf("%w: encode the event: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: encode the event: %w", ErrRefused, err)
 	}
-	return d.post(ctx, u.JoinPath("v2/enqueue"), http.Header{"Content-Type": {"application/json"}}, body, key)
+	return "", p.post(ctx, u.JoinPath("v2/enqueue"), http.Header{"Content-Type": {"application/json"}}, body, key)
 }

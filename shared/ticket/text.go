@@ -32,7 +32,6 @@ var (
 type texts struct {
 	own      *template.Template // the operator's over the built-in one
 	built    *template.Template
-	replaced bool
 	language *say.Language
 }
 
@@ -72,7 +71,7 @@ func loadTexts(s policy.Sink, dirs []string, language *say.Language) (*texts, er
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", s.Template, err)
 	}
-	t.own, t.replaced = own, true
+	t.own = own
 	for _, f := range samples() {
 		for _, name := range []string{"title", "text"} {
 			text, err := execute(own, name, f)
@@ -127,7 +126,7 @@ func loops(t *template.Template) error {
 // write returns title and text; beside an error, the built-in ones.
 func (t *texts) write(f Facts, k kind) (title, text string, err error) {
 	title, text, err = fill(t.own, f)
-	if err != nil && t.replaced {
+	if err != nil && t.own != t.built {
 		var broken error
 		if title, text, broken = fill(t.built, f); broken != nil {
 			err = errors.Join(err, broken)

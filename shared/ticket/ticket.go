@@ -21,25 +21,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// A Sink is one place where people are notified. Its methods are called for one ticket at a time. An ErrRefused is not worth a prompt retry.
+// A Sink is one place where people are notified. An ErrRefused is not worth a prompt retry.
 type Sink interface {
-	// Open opens a new ticket, which may be over already, and returns the sink's ID, if any. If an earlier Open may have got through,
-	// the ticket says Tried, and a sink that can find that ticket returns it.
-	Open(context.Context, Ticket) (id string, err error)
-	// Update sends an open ticket's state, its end, or that it is open again.
-	Update(context.Context, Ticket) error
+	// Send sends a ticket's state, its end, or that it is open again, and is called for one ticket at a time. A ticket that Opens gets the
+	// ID that the sink returns, if any. If an earlier one may have got through, it says Tried, and a sink that can find that ticket returns it.
+	Send(context.Context, Ticket) (id string, err error)
 }
-
-// A sender's messages can't be changed: it sends a new one each time.
-type sender struct {
-	by interface {
-		send(context.Context, Ticket) error
-	}
-}
-
-func (s sender) Open(ctx context.Context, t Ticket) (string, error) { return "", s.by.send(ctx, t) }
-
-func (s sender) Update(ctx context.Context, t Ticket) error { return s.by.send(ctx, t) }
 
 // ErrRefused says that a request is invalid or not permitted: a person must change something.
 var ErrRefused = errors.New("refused")
@@ -61,7 +48,8 @@ type Ticket struct {
 	Key      string // identifies the ticket at the sink and never changes: "lbr-" and 16 hex digits
 	Message  string // identifies the content: retries have the same
 	ID       string // assigned by the sink
-	Tried    bool   // an earlier Open may have got through
+	Opens    bool   // a new ticket, which may be over already, or one that takes the place of ID
+	Tried    bool   // an earlier one that Opens may have got through
 	Was      Status // status last sent to the sink
 	Status   Status
 	Number   int    // notifications before this one

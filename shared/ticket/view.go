@@ -51,6 +51,15 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 	return v, err
 }
 
+func (v view) with(m Member) view {
+	if m.Over {
+		v.over = append(v.over, m)
+	} else {
+		v.open = append(v.open, m)
+	}
+	return v
+}
+
 func (v view) sort() {
 	for _, list := range [][]Member{v.open, v.over} {
 		slices.SortFunc(list, func(a, b Member) int {

@@ -32,36 +32,25 @@ type Notice struct {
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id.
 type webhook struct{ endpoint }
 
-func (w *webhook) Open(ctx context.Context, t Ticket) (string, error) {
-	return t.Key, w.send(ctx, t, TypeOpened)
-}
-
-func (w *webhook) Update(ctx context.Context, t Ticket) error {
+func (w *webhook) Send(ctx context.Context, t Ticket) (string, error) {
+	u, secret, err := w.read()
+	if err != nil {
+		return "", err
+	}
+	kind := TypeUpdate
 	switch {
+	case t.Opens, t.Reopened():
+		kind = TypeOpened
 	case t.Status == Closed:
-		return w.send(ctx, t, TypeClosed)
-	case t.Reopened():
-		return w.send(ctx, t, TypeOpened)
-	}
-	return w.send(ctx, t, TypeUpdate)
-}
-
-func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
-	u, err := w.address()
-	if err != nil {
-		return err
-	}
-	secret, err := w.sink.SecretFrom.Read()
-	if err != nil {
-		return err
+		kind = TypeClosed
 	}
 	signer, err := standard.NewWebhook(secret)
 	if err != nil { // its text may contain a part of the secret
-		return fmt.Errorf("%w: the value of %s is not a key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
+		return "", fmt.Errorf("%w: the value of %s is not a key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
 	}
 	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})
 	if err != nil {
-		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
 	e := cloudevents.New()
 	e.SetID(t.Message)
@@ -70,20 +59,20 @@ func (w *webhook) send(ctx context.Context, t Ticket, kind string) error {
 	e.SetSubject(t.Incident)
 	e.SetTime(t.At)
 	if err := e.SetData(cloudevents.ApplicationJSON, json.RawMessage(data)); err != nil {
-		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
 	body, err := event.EncodeJSON(e)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return "", fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	now := w.now()
 	signature, err := signer.Sign(t.Message, now, body)
 	if err != nil {
-		return errors.Join(ErrRefused, errors.New("sign the message"))
+		return "", errors.Join(ErrRefused, errors.New("sign the message"))
 	}
 	header := http.Header{"Content-Type": {cloudevents.ApplicationCloudEventsJSON + "; charset=utf-8"}}
 	header.Set(standard.HeaderWebhookID, t.Message)
 	header.Set(standard.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	header.Set(standard.HeaderWebhookSignature, signature)
-	return w.post(ctx, u, header, body, secret)
+	return t.Key, w.post(ctx, u, header, body, secret)
 }

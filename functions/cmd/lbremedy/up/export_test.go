@@ -2,9 +2,13 @@ package up
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/host"
+	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -31,6 +35,7 @@ func (u *upRun) Begin(ctx context.Context, s *stream.Stream) error {
 }
 
 func (u *upRun) Notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
+	u.metrics = observe.New("v1", u.Cluster)
 	return u.notifier(ctx, env)
 }
 
@@ -42,7 +47,14 @@ func (t *notifier) Sinks() []policy.Sink { return t.notified }
 
 func (t *notifier) Fault(sink string) string { return t.faults[sink] }
 
-func (t *notifier) Refused(sink string) int64 { return t.notifications()[sink].Refused }
+// Refused returns the metric's value as text; empty for none.
+func (t *notifier) Refused(sink string) string {
+	w := httptest.NewRecorder()
+	t.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	_, after, _ := strings.Cut(w.Body.String(), `kind="refused",sink="`+sink+`"} `)
+	value, _, _ := strings.Cut(after, "\n")
+	return value
+}
 
 func (t *notifier) Soon() { t.again = 0 }
 

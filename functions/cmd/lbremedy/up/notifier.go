@@ -14,7 +14,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
-	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/ticket"
 )
@@ -28,13 +27,11 @@ type notifier struct {
 	faults   map[string]string // by sink: why it is not notified as the policy says
 	again    time.Duration     // interval of retrying those
 	follower *ticket.Follower
-
-	mu     sync.Mutex                       // guards the following fields, and a change of follower
-	before map[string]observe.Notifications // by sink, of ended followers, and of faulty sinks
+	count    func(sink, kind string, n float64)
 }
 
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
-	t := &notifier{upRun: u, env: env, again: time.Minute}
+	t := &notifier{upRun: u, env: env, again: time.Minute, count: u.metrics.Notifications()}
 	v, err := u.source.Read(ctx)
 	if err != nil {
 		t.pause(err)
@@ -42,7 +39,6 @@ func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	if err := t.take(v, nil); err != nil {
 		return nil, err
 	}
-	t.before = t.refused(0)
 	t.report()
 	return t, nil
 }
@@ -64,6 +60,9 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 		return err
 	}
 	for _, s := range v.Sinks {
+		for _, kind := range []string{ticket.Opened, ticket.Updated, ticket.Closing, ticket.Reopened, ticket.Retried, ticket.Refused} {
+			t.count(s.Name, kind, 0)
+		}
 		plain := s
 		plain.Template = ""
 		ways := []policy.Sink{s, plain}
@@ -90,6 +89,7 @@ func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: t.Program.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
 		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Clients.Cloud, CloudWriter: t.env.Clients.CloudWriter, Log: t.env.Log,
+		Count: t.count,
 	})
 }
 
@@ -104,33 +104,6 @@ func (t *notifier) report() {
 	}
 }
 
-func (t *notifier) refused(n int64) map[string]observe.Notifications {
-	all := maps.Clone(t.before)
-	if all == nil {
-		all = map[string]observe.Notifications{}
-	}
-	for name := range t.faults {
-		all[name] = all[name].Plus(observe.Notifications{Refused: n})
-	}
-	return all
-}
-
-func (t *notifier) notifications() map[string]observe.Notifications {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sum()
-}
-
-func (t *notifier) sum() map[string]observe.Notifications {
-	all := t.refused(0)
-	for name, s := range t.follower.Stats() {
-		all[name] = all[name].Plus(observe.Notifications{
-			Opened: s.Opened, Updated: s.Updated, Closed: s.Closed, Reopened: s.Reopened, Retried: s.Retries, Refused: s.Refused,
-		})
-	}
-	return all
-}
-
 func (t *notifier) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		inner, stop := context.WithCancel(ctx)
@@ -140,10 +113,7 @@ func (t *notifier) run(ctx context.Context) error {
 		stop()
 		wait.Wait()
 		if next != nil {
-			t.mu.Lock()
-			t.before = t.sum()
 			t.sinks, t.people, t.notified, t.faults, t.follower = next.sinks, next.people, next.notified, next.faults, next.follower
-			t.mu.Unlock()
 		}
 	}
 	return nil
@@ -173,11 +143,11 @@ func (t *notifier) change(ctx context.Context) *notifier {
 		}
 		tried = time.Now()
 		if same {
-			t.mu.Lock()
-			t.before = t.refused(1)
-			t.mu.Unlock()
+			for name := range t.faults {
+				t.count(name, ticket.Refused, 1)
+			}
 		}
-		next := &notifier{upRun: t.upRun, env: t.env}
+		next := &notifier{upRun: t.upRun, env: t.env, count: t.count}
 		if err := next.take(v, t.notified); err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue

@@ -60,9 +60,9 @@ func TestSinksWithFaults(t *testing.T) {
 	if got := next.Sinks(); len(got) != 2 || got[0].Template != file || next.Fault("own") != "" || next.Fault("none") == "" {
 		t.Errorf("notified are %+v, %q", got, next.Fault("own"))
 	}
-	for sink, want := range map[string]int64{"own": 1, "none": 1, "good": 0} {
+	for sink, want := range map[string]string{"own": "1", "none": "1", "good": "0"} {
 		if n := told.Refused(sink); n != want {
-			t.Errorf("%s has refused %d times, want %d", sink, n, want)
+			t.Errorf("%s has refused %s times, want %s", sink, n, want)
 		}
 	}
 }

@@ -485,7 +485,6 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	if tickets == nil {
 		return nil
 	}
-	u.metrics.Tickets(tickets.notifications)
 	return []func() error{func() error {
 		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
 			func(err error) {
