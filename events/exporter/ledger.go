@@ -11,20 +11,15 @@ import (
 // version before which nothing is open.
 type entries struct {
 	mu       sync.Mutex
-	entries  []*entry  // open ones, in order
-	latest   string    // last version entered
-	progress string    // last one returned
-	ack      time.Time // when NATS last accepted something
+	entries  []*entry // open ones, in order
+	latest   string   // last version entered
+	progress string   // last one returned
 }
 
 type entry struct {
 	before string // the progress when all before are closed and this one is open
-	held   bool   // holds progress without an occurrence
 	since  time.Time
-	sent   time.Time // when NATS first got it; zero: not yet
 }
-
-func newEntries() *entries { return &entries{} }
 
 func (l *entries) open(version string) *entry {
 	l.mu.Lock()
@@ -32,6 +27,15 @@ func (l *entries) open(version string) *entry {
 	e := &entry{before: l.latest, since: time.Now()}
 	l.entries = append(l.entries, e)
 	l.latest = cmp.Or(version, l.latest)
+	return e
+}
+
+// beside opens an entry that holds progress where another open one does.
+func (l *entries) beside(other *entry) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := new(*other)
+	l.entries = slices.Insert(l.entries, slices.Index(l.entries, other), e)
 	return e
 }
 
@@ -56,28 +60,6 @@ func (l *entries) made() string {
 	return now
 }
 
-func (l *entries) send(e *entry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e.sent.IsZero() {
-		e.sent = time.Now()
-	}
-}
-
-// acked notes an acknowledgement by NATS. Many entries close without having been sent.
-func (l *entries) acked() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ack = time.Now()
-}
-
-// hold makes an entry hold progress, without an occurrence, until it is closed.
-func (l *entries) hold(e *entry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.held = true
-}
-
 // close removes an entry, and returns the progress made; "" if something before it is open.
 func (l *entries) close(e *entry) (progress string) {
 	l.mu.Lock()
@@ -88,16 +70,11 @@ func (l *entries) close(e *entry) (progress string) {
 	return l.made()
 }
 
-func (l *entries) unclosed() int {
+// count returns how many entries are open.
+func (l *entries) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for _, e := range l.entries {
-		if !e.held {
-			n++
-		}
-	}
-	return n
+	return len(l.entries)
 }
 
 func (l *entries) lag() time.Duration {
@@ -107,23 +84,4 @@ func (l *entries) lag() time.Duration {
 		return 0
 	}
 	return time.Since(l.entries[0].since)
-}
-
-// silence returns how long NATS has accepted nothing although something was sent; otherwise zero.
-func (l *entries) silence() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var since time.Time
-	for _, e := range l.entries {
-		if !e.sent.IsZero() && (since.IsZero() || e.sent.Before(since)) {
-			since = e.sent
-		}
-	}
-	if since.IsZero() {
-		return 0
-	}
-	if l.ack.After(since) {
-		since = l.ack
-	}
-	return time.Since(since)
 }
