@@ -10,7 +10,6 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"context"
 	"crypto/sha256"
@@ -18,7 +17,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,8 +24,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
@@ -55,7 +54,8 @@ func main() {
 }
 
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
-	all, err := choose(names(functions.All), only)
+	all := names(functions.All)
+	chosen, err := choose(all, only)
 	if err != nil {
 		return err
 	}
@@ -64,66 +64,46 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 		return fmt.Errorf("make a folder for the programs: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(programs) }()
-	if err := build(ctx, dir, programs, all); err != nil {
+	if err := build(ctx, dir, programs, chosen); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder for the zips: %w", err)
 	}
-	lines := make([]string, len(all))
-	sums := make([]string, len(all))
-	errs := make([]error, len(all))
-	turns := make(chan struct{}, runtime.NumCPU())
-	var wait sync.WaitGroup
-	for i, name := range all {
-		wait.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			lines[i], sums[i], errs[i] = write(programs, out, name)
+	lines := make([]string, len(chosen))
+	var g errgroup.Group
+	g.SetLimit(runtime.NumCPU())
+	for i, class := range chosen {
+		g.Go(func() (err error) {
+			lines[i], err = write(programs, out, class)
+			return err
 		})
 	}
-	wait.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(g.Wait(), sum(out, all)); err != nil {
 		return err
-	}
-	if only == "" {
-		if err := removeOthers(out, all); err != nil {
-			return err
-		}
-	} else {
-		kept, err := others(out, all)
-		if err != nil {
-			return err
-		}
-		sums = append(sums, kept...)
-		slices.SortFunc(sums, func(a, b string) int { return cmp.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
-	}
-	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644); err != nil {
-		return fmt.Errorf("write the checksums: %w", err)
 	}
 	_, err = io.WriteString(say, strings.Join(lines, ""))
 	return err
 }
 
-// write returns the line to print and the line for SHA256SUMS.
-func write(programs, out, class string) (line, sum string, err error) {
+// write returns the line to print.
+func write(programs, out, class string) (line string, err error) {
 	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
 	if err != nil {
-		return "", "", fmt.Errorf("read the program of %s: %w", class, err)
+		return "", fmt.Errorf("read the program of %s: %w", class, err)
 	}
 	packed, err := pack(program)
 	if err != nil {
-		return "", "", fmt.Errorf("pack %s: %w", class, err)
+		return "", fmt.Errorf("pack %s: %w", class, err)
 	}
-	name := class + ".zip"
-	if err := os.WriteFile(filepath.Join(out, name), packed, 0o644); err != nil {
-		return "", "", fmt.Errorf("write %s: %w", name, err)
+	if err := os.WriteFile(filepath.Join(out, class+".zip"), packed, 0o644); err != nil {
+		return "", fmt.Errorf("write the zip of %s: %w", class, err)
 	}
 	line = fmt.Sprintf("%-28s %5.2f MB  zipped %4.2f MB", class, float64(len(program))/1e6, float64(len(packed))/1e6)
 	if len(program) > goalProgram || len(packed) > goalZip {
 		line += "  more than it should have"
 	}
-	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
+	return line + "\n", nil
 }
 
 func names(all []*remedy.Remedy) []string {
@@ -191,34 +171,28 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func others(dir string, all []string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the checksums: %w", err)
-	}
-	var kept []string
-	for line := range strings.Lines(string(text)) {
-		_, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
-		if ok && !slices.Contains(all, strings.TrimSuffix(name, ".zip")) {
-			kept = append(kept, line)
-		}
-	}
-	return kept, nil
-}
-
-func removeOthers(dir string, all []string) error {
-	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
+// sum removes the zips of classes that are gone, and writes SHA256SUMS of the others.
+func sum(out string, all []string) error {
+	zips, err := filepath.Glob(filepath.Join(out, "*.zip"))
 	if err != nil {
 		return fmt.Errorf("list the zips: %w", err)
 	}
-	for _, name := range found {
-		class := strings.TrimSuffix(filepath.Base(name), ".zip")
-		if slices.Contains(all, class) {
+	var sums strings.Builder
+	for _, name := range zips {
+		if !slices.Contains(all, strings.TrimSuffix(filepath.Base(name), ".zip")) {
+			if err := os.Remove(name); err != nil {
+				return fmt.Errorf("remove the zip of a class that is gone: %w", err)
+			}
 			continue
 		}
-		if err := os.Remove(name); err != nil {
-			return fmt.Errorf("remove the zip of a class that is gone: %w", err)
+		packed, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read a zip: %w", err)
 		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(packed), filepath.Base(name))
+	}
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+		return fmt.Errorf("write the checksums: %w", err)
 	}
 	return nil
 }
