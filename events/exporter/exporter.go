@@ -28,7 +28,7 @@ import (
 )
 
 // Grants are the cluster permissions of an exporter.
-var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices, grant.GetNodes}
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.GetNodes}
 
 var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
@@ -180,7 +180,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)
-		version, err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
+		err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
 			e.registry.met(o)
 			n++
 		})
@@ -191,38 +191,12 @@ func (e *Exporter) count(ctx context.Context) {
 			retry.Sleep(ctx, steady)
 			continue
 		}
-		current, over := context.WithDeadline(ctx, next)
-		var storing sync.WaitGroup
-		storing.Go(func() { e.counted(current, n) })
-		e.meet(ctx, version, next)
+		store := func() error { return e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n))) }
+		for err := store(); err != nil && ctx.Err() == nil; err = store() {
+			e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
+			e.c.Stream.Rest(ctx, steady)
+		}
 		retry.Sleep(ctx, time.Until(next))
-		over()
-		storing.Wait()
-	}
-}
-
-func (e *Exporter) counted(ctx context.Context, n int) {
-	for {
-		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
-		e.c.Stream.Rest(ctx, steady)
-	}
-}
-
-// meet registers newer LoadBalancer Services until the next count, or until the API server refuses the watch or forgets the version.
-func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
-	for left := time.Until(until); ctx.Err() == nil && left > 0; left = time.Until(until) {
-		var err error
-		if version, err = e.c.Kube.WatchLoadBalancers(ctx, version, left, e.registry.met); err != nil && ctx.Err() == nil {
-			e.log.Debug("the LoadBalancer Services can't be watched; each that is new is read", "error", err)
-		}
-		if errors.Is(err, kube.ErrDenied) || errors.Is(err, kube.ErrGone) {
-			return
-		}
-		retry.Sleep(ctx, retry.Spread(time.Second))
 	}
 }
 

@@ -466,7 +466,6 @@ type gate struct {
 
 	services func(w http.ResponseWriter) bool // refuses reads of a Service
 	reads    map[string]int                   // reads of a Service and lists of Services, by path; a list of several pages counts once
-	blind    bool                             // Services may not be watched
 }
 
 func (w *world) through() (*rest.Config, *gate) {
@@ -487,16 +486,12 @@ func (w *world) through() (*rest.Config, *gate) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		watch := r.URL.Query().Get("watch") != ""
 		g.mu.Lock()
-		only, blind := g.services, g.blind
+		only := g.services
 		if strings.Contains(r.URL.Path, "/services") && !watch && !r.URL.Query().Has("continue") {
 			g.reads[r.URL.Path]++
 		}
 		g.mu.Unlock()
 		if strings.HasSuffix(r.URL.Path, "/services") {
-			if blind && watch {
-				rw.WriteHeader(http.StatusForbidden)
-				return
-			}
 			proxy.ServeHTTP(rw, r)
 			return
 		}

@@ -51,7 +51,6 @@ type queue struct {
 	top       string    // latest version accepted
 	again     time.Time // nothing leaves before: the namespace's Services can't be read
 	failed    uint64    // consecutive failures
-	floods    bool
 	spill     *spill
 }
 
@@ -116,7 +115,6 @@ func (ls *queues) sweep() {
 
 type admitted struct {
 	over  bool     // its namespace exceeds its budget
-	flood bool     // and did not before
 	was   *waiting // the older one that it replaced
 	spill *spill   // it was spilled
 	fresh bool     // the spill begins with it
@@ -130,8 +128,6 @@ func (ls *queues) add(w *waiting, listed bool) admitted {
 	var a admitted
 	if !listed {
 		a.over = !l.arrivals.Allow()
-		a.flood = a.over && !l.floods
-		l.floods = a.over || l.floods && l.arrivals.Tokens() < float64(ls.burst)/2
 	}
 	w.size = w.occurrence.size()
 	if was := l.byKey[w.key()]; was != nil {
@@ -312,7 +308,7 @@ func (e *Exporter) enter(o occurrence, listed bool) {
 	if a.over {
 		e.stats.Slowed.Add(1)
 	}
-	if a.flood && e.logged.first("flood "+o.Namespace) {
+	if a.over && e.logged.first("flood "+o.Namespace) {
 		e.log.Warn("a namespace makes more Events of failed syncs than its budget; they wait, and of each Service and class the newest is published",
 			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(e.queues.rate)))
 	}
