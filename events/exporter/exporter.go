@@ -104,7 +104,6 @@ type Exporter struct {
 
 	mu      sync.Mutex
 	present string // latest resource version known to exist
-	done    string // resource version up to which everything was published
 }
 
 // New returns an exporter. It doesn't connect.
@@ -206,7 +205,7 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return "", err
 	}
-	e.finished(string(text))
+	e.entries.skip(string(text))
 	from, err := e.known(ctx, string(text))
 	if err == nil {
 		e.log.Info("going on from the saved progress; without one, all Events are listed", "version", from)
@@ -308,7 +307,8 @@ func (e *Exporter) known(ctx context.Context, version string) (string, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.present, e.done = present, ""
+	e.present = present
+	e.entries.restart()
 	return "", nil
 }
 
@@ -390,10 +390,10 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 	for namespace := range over {
 		if held := e.entries.open(""); !e.queues.overflow(namespace, version, held) {
 			e.stats.Released.Add(1)
-			e.finished(e.entries.close(held))
+			e.entries.close(held)
 		}
 	}
-	e.finished(e.entries.skip(version))
+	e.entries.skip(version)
 	return version, nil
 }
 
@@ -405,7 +405,7 @@ func (e *Exporter) take(ch kube.Change) {
 		}
 	}
 	// Deletions are ignored: Events are deleted when they are an hour old.
-	e.finished(e.entries.skip(ch.Event.ResourceVersion))
+	e.entries.skip(ch.Event.ResourceVersion)
 }
 
 // put leaves the entry open if ctx ends first.
@@ -440,7 +440,7 @@ func (e *Exporter) put(w *waiting) {
 	default:
 		e.stats.Kept.Add(1)
 	}
-	e.through(w)
+	e.entries.close(w.entry)
 }
 
 // insist repeats a write to NATS until it succeeds. It reports false if ctx has ended before.
@@ -481,7 +481,7 @@ func (e *Exporter) refuse(w *waiting, reason error) {
 		e.log.Warn("a namespace makes Events that can't be published, and some of them are in DEAD; more are only counted for an hour",
 			"kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
-	e.through(w)
+	e.entries.close(w.entry)
 }
 
 func (e *Exporter) bury(w *waiting, reason error) {
@@ -495,13 +495,11 @@ func (e *Exporter) bury(w *waiting, reason error) {
 		e.stats.Dead.Add(1)
 		e.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
-	e.through(w)
+	e.entries.close(w.entry)
 }
 
 func (e *Exporter) buried(version string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return version != "" && !kube.Later(version, e.done)
+	return version != "" && !kube.Later(version, e.entries.progress())
 }
 
 func (e *Exporter) exists(version string) {
@@ -531,21 +529,11 @@ func (e *Exporter) replaces(version, stored string) (bool, error) {
 	return alien(), nil
 }
 
-func (e *Exporter) finished(version string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if kube.Later(version, e.done) {
-		e.done = version
-	}
-}
-
 // save saves progress at most once a second, and once more when ctx ends.
 func (e *Exporter) save(ctx context.Context) {
 	saved := ""
 	each(ctx, saveEvery, func(ctx context.Context) {
-		e.mu.Lock()
-		version := e.done
-		e.mu.Unlock()
+		version := e.entries.progress()
 		if version == "" || version == saved {
 			return
 		}

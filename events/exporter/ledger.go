@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// entries track how far everything is published: they are entered in the cluster's order and closed in any order. Progress is the last
-// version before which nothing is open.
+// entries track how far everything is published: they are entered in the cluster's order and closed in any order.
 type entries struct {
-	mu       sync.Mutex
-	entries  []*entry // open ones, in order
-	latest   string   // last version entered
-	progress string   // last one returned
+	mu      sync.Mutex
+	entries []*entry // open ones, in order
+	latest  string   // last version entered
 }
 
 type entry struct {
@@ -39,35 +37,39 @@ func (l *entries) beside(other *entry) *entry {
 	return e
 }
 
-// skip enters a version with nothing to publish, and returns the progress made, or "".
-func (l *entries) skip(version string) (progress string) {
+// skip enters a version with nothing to publish.
+func (l *entries) skip(version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.latest = cmp.Or(version, l.latest)
-	return l.made()
 }
 
-// made returns the progress since the last call; the caller holds the lock.
-func (l *entries) made() string {
-	now := l.latest
-	if len(l.entries) > 0 {
-		now = l.entries[0].before
-	}
-	if now == l.progress {
-		return ""
-	}
-	l.progress = now
-	return now
-}
-
-// close removes an entry, and returns the progress made; "" if something before it is open.
-func (l *entries) close(e *entry) (progress string) {
+func (l *entries) close(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.entries, e); i >= 0 {
 		l.entries = slices.Delete(l.entries, i, i+1)
 	}
-	return l.made()
+}
+
+// restart forgets all versions: they are not the cluster's any more.
+func (l *entries) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.latest = ""
+	for _, e := range l.entries {
+		e.before = ""
+	}
+}
+
+// progress returns the last version before which nothing is open.
+func (l *entries) progress() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.entries) > 0 {
+		return l.entries[0].before
+	}
+	return l.latest
 }
 
 // count returns how many entries are open.

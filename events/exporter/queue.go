@@ -315,12 +315,12 @@ func (e *Exporter) enter(o occurrence, listed bool) {
 	switch {
 	case a.was != nil:
 		e.stats.Overtaken.Add(1)
-		e.through(a.was)
+		e.entries.close(a.was.entry)
 	case a.fresh: // its entry stays open for the spill
 		e.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
 	case a.spill != nil:
 		e.stats.Released.Add(1)
-		e.through(w)
+		e.entries.close(w.entry)
 	}
 }
 
@@ -336,8 +336,6 @@ func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	ls.stir()
 	return true
 }
-
-func (e *Exporter) through(w *waiting) { e.finished(e.entries.close(w.entry)) }
 
 func (e *Exporter) drain(ctx context.Context) {
 	var all sync.WaitGroup
@@ -424,11 +422,11 @@ func (e *Exporter) refill(ctx context.Context, l *queue) {
 	e.queues.mu.Unlock()
 	for _, w := range older {
 		e.stats.Overtaken.Add(1)
-		e.through(w)
+		e.entries.close(w.entry)
 	}
 	if over {
 		e.stats.Released.Add(1)
-		e.finished(e.entries.close(sp.entry))
+		e.entries.close(sp.entry)
 	}
 }
 
@@ -446,7 +444,7 @@ func (e *Exporter) deal(l *queue, w *waiting) {
 			e.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
 				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
 		}
-		e.through(w)
+		e.entries.close(w.entry)
 		e.queues.landed(l, w)
 		return
 	}
@@ -461,7 +459,7 @@ func (e *Exporter) deal(l *queue, w *waiting) {
 		}
 		if was := e.queues.back(l, w); was != nil {
 			e.stats.Overtaken.Add(1)
-			e.through(was)
+			e.entries.close(was.entry)
 		}
 		return
 	}
