@@ -52,7 +52,7 @@ func TestLedger(t *testing.T) {
 	l.close(b)
 	want("and what was opened beside it", "12")
 
-	// After a restore the versions of before are none of the cluster's.
+	// After a restore the versions of before are not those of the cluster.
 	a = l.open("13")
 	l.restart()
 	want("it begins anew", "")

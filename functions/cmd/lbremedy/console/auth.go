@@ -123,18 +123,19 @@ func newLogins(s *server, as func(string) (*kube.Cluster, error)) *logins {
 	return &logins{server: s, as: as, free: semaphore.NewWeighted(atOnce), all: map[string]*session{}}
 }
 
+// A refusal is why a person may not look, with the status of the answer.
+type refusal struct {
+	error
+	status int
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
 var (
-	errNoLogin = errors.New("log in to look at the console")
-	errEnded   = say.Errorf("the login has ended: log in again")
-	errUnknown = say.Errorf("the API server does not accept this token")
+	errNoLogin error = &refusal{errors.New("log in to look at the console"), http.StatusUnauthorized}
+	errEnded   error = &refusal{say.Errorf("the login has ended: log in again"), http.StatusUnauthorized}
+	errUnknown error = &refusal{say.Errorf("the API server does not accept this token"), http.StatusUnauthorized}
 )
-
-// shut is the error of a person who may not look: they are denied.
-type shut struct{ error }
-
-func (s shut) Unwrap() error { return s.error }
-
-func (s shut) Is(target error) bool { return target == kube.ErrDenied }
 
 func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 	switch {
@@ -168,13 +169,13 @@ func (l *logins) stillValid(r *http.Request) bool {
 func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
 	b := loginBody{To: to, Cluster: l.p.Cluster, Wrong: err}
 	code := http.StatusServiceUnavailable
-	switch {
-	case errors.Is(err, errNoLogin):
-		code, b.Wrong = http.StatusUnauthorized, nil
-	case errors.Is(err, errEnded), errors.Is(err, errUnknown):
-		code = http.StatusUnauthorized
-	case errors.Is(err, kube.ErrDenied):
+	if no, ok := errors.AsType[*refusal](err); ok {
+		code = no.status
+	} else if errors.Is(err, kube.ErrDenied) {
 		code = http.StatusForbidden
+	}
+	if errors.Is(err, errNoLogin) {
+		b.Wrong = nil
 	}
 	if r.URL.Path == agents {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -254,8 +255,8 @@ func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	case err != nil:
 		return "", err
 	case !may:
-		return "", shut{say.Errorf("the API server does not allow %s to list the Services of all namespaces, which it takes to look at the console",
-			event.Redact(me.Name))}
+		return "", &refusal{say.Errorf("the API server does not allow %s to list the Services of all namespaces, which it takes to look at the console",
+			event.Redact(me.Name)), http.StatusForbidden}
 	}
 	return me.Name, nil
 }
@@ -317,10 +318,11 @@ func (l *logins) kept(ctx context.Context, id string, used bool) (*session, erro
 	if since <= recheck {
 		return x, nil
 	}
+	var no *refusal
 	switch _, err := l.known(ctx, x.kube); {
 	case err == nil:
 		x.checked = now
-	case errors.Is(err, errUnknown), errors.Is(err, kube.ErrDenied):
+	case errors.As(err, &no), errors.Is(err, kube.ErrDenied):
 		l.end(id)
 		return nil, errEnded
 	case since > trusted:
