@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -70,40 +71,55 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder for the zips: %w", err)
 	}
-	lines := make([]string, len(chosen))
+	lines, fresh := make([]string, len(chosen)), make([]string, len(chosen))
 	var g errgroup.Group
 	g.SetLimit(runtime.NumCPU())
 	for i, class := range chosen {
 		g.Go(func() (err error) {
-			lines[i], err = write(programs, out, class)
+			lines[i], fresh[i], err = write(programs, out, class)
 			return err
 		})
 	}
-	if err := errors.Join(g.Wait(), sum(out, all)); err != nil {
+	if err := errors.Join(g.Wait(), removeOthers(out, all)); err != nil {
 		return err
+	}
+	sums, err := earlier(out)
+	if err != nil {
+		return err
+	}
+	for i, class := range chosen {
+		sums[class] = fresh[i]
+	}
+	text := ""
+	for _, class := range all {
+		text += sums[class]
+	}
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the checksums: %w", err)
 	}
 	_, err = io.WriteString(say, strings.Join(lines, ""))
 	return err
 }
 
-// write returns the line to print.
-func write(programs, out, class string) (line string, err error) {
+// write returns the line to print and the line for SHA256SUMS.
+func write(programs, out, class string) (line, sum string, err error) {
 	program, err := os.ReadFile(filepath.Join(programs, folders.Name(class)))
 	if err != nil {
-		return "", fmt.Errorf("read the program of %s: %w", class, err)
+		return "", "", fmt.Errorf("read the program of %s: %w", class, err)
 	}
 	packed, err := pack(program)
 	if err != nil {
-		return "", fmt.Errorf("pack %s: %w", class, err)
+		return "", "", fmt.Errorf("pack %s: %w", class, err)
 	}
-	if err := os.WriteFile(filepath.Join(out, class+".zip"), packed, 0o644); err != nil {
-		return "", fmt.Errorf("write the zip of %s: %w", class, err)
+	name := class + ".zip"
+	if err := os.WriteFile(filepath.Join(out, name), packed, 0o644); err != nil {
+		return "", "", fmt.Errorf("write %s: %w", name, err)
 	}
 	line = fmt.Sprintf("%-28s %5.2f MB  zipped %4.2f MB", class, float64(len(program))/1e6, float64(len(packed))/1e6)
 	if len(program) > goalProgram || len(packed) > goalZip {
 		line += "  more than it should have"
 	}
-	return line + "\n", nil
+	return line + "\n", fmt.Sprintf("%x  %s\n", sha256.Sum256(packed), name), nil
 }
 
 func names(all []*remedy.Remedy) []string {
@@ -171,28 +187,33 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sum removes the zips of classes that are gone, and writes SHA256SUMS of the others.
-func sum(out string, all []string) error {
-	zips, err := filepath.Glob(filepath.Join(out, "*.zip"))
+// earlier returns the lines of SHA256SUMS by class: a zip that is not built now has to stay what it was.
+func earlier(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the checksums: %w", err)
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		_, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		lines[strings.TrimSuffix(name, ".zip")] = line
+	}
+	return lines, nil
+}
+
+func removeOthers(dir string, all []string) error {
+	found, err := filepath.Glob(filepath.Join(dir, "*.zip"))
 	if err != nil {
 		return fmt.Errorf("list the zips: %w", err)
 	}
-	var sums strings.Builder
-	for _, name := range zips {
-		if !slices.Contains(all, strings.TrimSuffix(filepath.Base(name), ".zip")) {
-			if err := os.Remove(name); err != nil {
-				return fmt.Errorf("remove the zip of a class that is gone: %w", err)
-			}
+	for _, name := range found {
+		class := strings.TrimSuffix(filepath.Base(name), ".zip")
+		if slices.Contains(all, class) {
 			continue
 		}
-		packed, err := os.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("read a zip: %w", err)
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("remove the zip of a class that is gone: %w", err)
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(packed), filepath.Base(name))
-	}
-	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
-		return fmt.Errorf("write the checksums: %w", err)
 	}
 	return nil
 }
