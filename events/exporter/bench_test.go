@@ -151,7 +151,7 @@ func BenchmarkBurst(b *testing.B) {
 }
 
 func BenchmarkMessage(b *testing.B) {
-	s := &session{Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}}
+	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)}
 	ev := kube.Event{Namespace: "shop", Name: "web.1", UID: "99999999-1111-2222-3333-444444444444", ResourceVersion: "12345", Reason: "SyncLoadBalancerFailed",
 		Type: "Warning", Message: full, Component: "service-controller", Count: 1, First: time.Now(), Last: time.Now(),
 		Object: kube.Object{Kind: "Service", Namespace: "shop", Name: "web", UID: "11111111-1111-2222-3333-444444444444"}}

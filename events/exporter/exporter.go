@@ -28,7 +28,7 @@ import (
 )
 
 // Grants are the cluster permissions of an exporter.
-var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.WatchServices, grant.GetNodes}
+var Grants = []grant.Grant{grant.ListEvents, grant.WatchEvents, grant.GetServices, grant.ListServices, grant.GetNodes}
 
 var services = kube.Selection{Fields: "involvedObject.kind=Service"}
 
@@ -71,7 +71,7 @@ type Stats struct {
 	Dead       atomic.Int64 // sent to DEAD
 	Overtaken  atomic.Int64 // replaced by a newer one of the same Service and class, in the same list or while waiting
 	Strange    atomic.Int64 // not published: about a Service that does not or cannot exist
-	Released   atomic.Int64 // dropped while nothing got through or without room; listed again later
+	Released   atomic.Int64 // without room in a queue; read again later
 	Slowed     atomic.Int64 // over the budget of their namespace when they came; each is also counted by its outcome
 	Reported   atomic.Int64 // failures predicted by a check before an upgrade
 	Relists    atomic.Int64 // lists of all Events
@@ -88,20 +88,22 @@ type Exporter struct {
 	c     Config
 	log   *slog.Logger
 	stats Stats
-	ready atomic.Bool
-	stuck time.Duration // time without an acknowledgement after which everything is listed again
+	ready atomic.Bool   // Events are read
+	mute  atomic.Int64  // since when NATS has accepted nothing that it was sent, in nanoseconds; 0: it accepts
+	stuck time.Duration // after so long the exporter isn't ready
 	began time.Time
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
 
 	registry registry
 	logged   notice
 	posted   chan kube.Selection // each selects one Event that a request names
+	entries  entries
+	queues   *queues
+	unread   outage
+	ctx      context.Context // of the publishes; it ends a moment after the reading
 
 	mu      sync.Mutex
-	now     *entries
 	present string // latest resource version known to exist
-	done    string // resource version up to which everything was published, over all sessions
-	news    chan struct{}
 }
 
 // New returns an exporter. It doesn't connect.
@@ -119,22 +121,26 @@ func New(c Config) (*Exporter, error) {
 		return nil, err
 	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
-	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), now: newEntries(), news: make(chan struct{}, 1), posted: make(chan kube.Selection, posted),
-		registry: registry{read: c.Kube.ServiceUID}}, nil
+	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), posted: make(chan kube.Selection, posted),
+		registry: registry{read: c.Kube.ServiceUID}, queues: newQueues(c.Rate, c.Burst)}, nil
 }
 
 // Stats returns the exporter's counters.
 func (e *Exporter) Stats() *Stats { return &e.stats }
 
 // Lag returns how long the oldest unpublished occurrence has been known; zero if none waits.
-func (e *Exporter) Lag() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.now.lag()
-}
+func (e *Exporter) Lag() time.Duration { return e.entries.lag() }
 
 // Ready reports whether Events are read and reach NATS.
-func (e *Exporter) Ready() bool { return e.ready.Load() }
+func (e *Exporter) Ready() bool { return e.ready.Load() && e.silence() < e.stuck }
+
+// silence returns how long NATS has accepted nothing that it was sent.
+func (e *Exporter) silence() time.Duration {
+	if since := e.mute.Load(); since != 0 {
+		return time.Since(time.Unix(0, since))
+	}
+	return 0
+}
 
 // Run exports until ctx ends, and returns nil. It fails only if the first contact with NATS or the cluster fails; it waits out later outages.
 //
@@ -143,8 +149,8 @@ func (e *Exporter) Ready() bool { return e.ready.Load() }
 //   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
 //     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
 //   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
-//     it when the controller reports it again. If nothing reaches NATS for 30 s, everything waiting is dropped and listed again later.
-//     The API server keeps Events for an hour, so shorter outages lose nothing.
+//     it when the controller reports it again. While nothing reaches NATS, the queues keep what they have room for, and read the rest
+//     again later. The API server keeps Events for an hour, so shorter outages lose nothing.
 //   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
 //     (queue.go), and dated neither in the future nor long before the Event.
 //   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
@@ -163,14 +169,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	side.Go(func() { e.save(saving) })
 	side.Go(func() { e.tell(saving) })
 	side.Go(func() { e.count(ctx) })
-	for {
-		e.session(ctx, from)
-		if ctx.Err() != nil {
-			break
-		}
-		e.awaitNATS(ctx)
-		from = "" // everything is listed
-	}
+	e.export(ctx, from)
 	saved()
 	side.Wait()
 	return nil
@@ -180,7 +179,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 func (e *Exporter) count(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, next := 0, time.Now().Add(countEvery)
-		version, err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
+		err := e.c.Kube.EachLoadBalancer(ctx, func(o kube.Object) {
 			e.registry.met(o)
 			n++
 		})
@@ -191,38 +190,12 @@ func (e *Exporter) count(ctx context.Context) {
 			retry.Sleep(ctx, steady)
 			continue
 		}
-		current, over := context.WithDeadline(ctx, next)
-		var storing sync.WaitGroup
-		storing.Go(func() { e.counted(current, n) })
-		e.meet(ctx, version, next)
+		store := func() error { return e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n))) }
+		for err := store(); err != nil && ctx.Err() == nil; err = store() {
+			e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
+			e.c.Stream.Rest(ctx, steady)
+		}
 		retry.Sleep(ctx, time.Until(next))
-		over()
-		storing.Wait()
-	}
-}
-
-func (e *Exporter) counted(ctx context.Context, n int) {
-	for {
-		err := e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n)))
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
-		e.c.Stream.Rest(ctx, steady)
-	}
-}
-
-// meet registers newer LoadBalancer Services until the next count, or until the API server refuses the watch or forgets the version.
-func (e *Exporter) meet(ctx context.Context, version string, until time.Time) {
-	for left := time.Until(until); ctx.Err() == nil && left > 0; left = time.Until(until) {
-		var err error
-		if version, err = e.c.Kube.WatchLoadBalancers(ctx, version, left, e.registry.met); err != nil && ctx.Err() == nil {
-			e.log.Debug("the LoadBalancer Services can't be watched; each that is new is read", "error", err)
-		}
-		if errors.Is(err, kube.ErrDenied) || errors.Is(err, kube.ErrGone) {
-			return
-		}
-		retry.Sleep(ctx, retry.Spread(time.Second))
 	}
 }
 
@@ -232,139 +205,68 @@ func (e *Exporter) start(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return "", err
 	}
-	saved := string(text)
-	// A watch from a future version would wait for it silently.
-	present, err := e.c.Kube.EventsVersion(ctx)
-	if err != nil {
-		return "", err
+	e.entries.skip(string(text))
+	from, err := e.known(ctx, string(text))
+	if err == nil {
+		e.log.Info("going on from the saved progress; without one, all Events are listed", "version", from)
 	}
-	e.exists(present)
-	switch {
-	case saved == "":
-		e.log.Info("no progress was saved; all Events are listed")
-		return "", nil
-	case kube.Later(saved, present):
-		e.log.Warn("the saved progress is ahead of the cluster, which was restored or is another one; all Events are listed", "saved", saved, "present", present)
-		if err := e.c.Stream.Delete(ctx, event.ProgressKey(e.c.Cluster)); err != nil {
-			return "", err
-		}
-		return "", nil
-	}
-	e.log.Info("going on from the saved progress", "version", saved)
-	e.finished(saved)
-	return saved, nil
+	return from, err
 }
 
-type session struct {
-	*Exporter
-	entries *entries
-	queues  *queues
-	unread  outage
-	ctx     context.Context // of the publishes; it ends a moment after the reading
-}
-
-func (e *Exporter) session(ctx context.Context, from string) {
+// export reads and publishes until ctx ends. The publishes in flight may take a moment longer.
+func (e *Exporter) export(ctx context.Context, from string) {
 	publishing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, abandon) })()
-
-	s := &session{Exporter: e, entries: newEntries(), queues: newQueues(e.c.Rate, e.c.Burst), ctx: publishing}
-	e.mu.Lock()
-	e.now = s.entries
-	e.mu.Unlock()
-
-	var guard sync.WaitGroup
-	guard.Go(func() {
-		if e.guard(reading) {
-			stop()
-			abandon()
-		}
-	})
+	e.ctx = publishing
 	var out sync.WaitGroup
-	out.Go(func() { s.drain(reading) })
+	out.Go(func() { e.drain(ctx) })
 	if e.c.Posts != nil {
 		for range postReaders {
-			out.Go(func() { s.readPosted(reading) })
+			out.Go(func() { e.readPosted(ctx) })
 		}
-		s.lists(reading)
+		e.lists(ctx)
 	} else {
 		for _, which := range others() {
-			out.Go(func() { s.other(reading, which) })
+			out.Go(func() { e.other(ctx, which) })
 		}
-		s.read(reading, from)
+		e.read(ctx, from)
 	}
-	stop()
-	guard.Wait()
 	out.Wait()
-	e.stats.Released.Add(int64(s.entries.unclosed()))
+	e.stats.Released.Add(int64(e.entries.count()))
 }
 
-// guard returns true once nothing has got through for too long; false if ctx ended before.
-func (e *Exporter) guard(ctx context.Context) bool {
-	tick := time.NewTicker(e.stuck / 30)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-		e.mu.Lock()
-		silence := e.now.silence()
-		e.mu.Unlock()
-		if silence > e.stuck {
-			e.log.Warn("nothing gets through to NATS; the watch is closed, and everything is listed again when NATS answers", "silence", silence.Round(time.Millisecond))
-			return true
-		}
-	}
-}
-
-func (e *Exporter) awaitNATS(ctx context.Context) {
-	e.ready.Store(false)
-	backoff := retry.Backoff(firstWait, lastWait)
-	for {
-		err := e.c.Stream.Ping(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		e.log.Debug("NATS is still away", "error", err)
-		e.c.Stream.Rest(ctx, retry.Spread(backoff.Step()))
-	}
-}
-
-func (s *session) read(ctx context.Context, from string) {
+func (e *Exporter) read(ctx context.Context, from string) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	silent := false  // the last watch delivered nothing, or broke
 	refused := false // the API server doesn't continue from the version
 	for ctx.Err() == nil {
 		if from != "" && silent {
 			var err error
-			if from, err = s.known(ctx, from); err != nil {
-				s.complain(ctx, err)
+			if from, err = e.known(ctx, from); err != nil {
+				e.complain(ctx, err)
 				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 				continue
 			}
-			s.reads()
+			e.reads()
 		}
 		if from == "" || refused {
-			version, err := s.list(ctx)
+			version, err := e.list(ctx)
 			if err != nil {
-				s.complain(ctx, err)
+				e.complain(ctx, err)
 				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 				continue
 			}
 			from, refused = version, false
-			s.reads()
+			e.reads()
 		}
-		s.ready.Store(true)
+		e.ready.Store(true)
 		opened, seen := time.Now(), false
-		err := s.c.Kube.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
+		err := e.c.Kube.WatchEvents(ctx, services, from, spell, func(ch kube.Change) error {
 			from, seen = ch.Event.ResourceVersion, true
-			s.reads()
-			s.exists(from)
-			s.take(ch)
+			e.reads()
+			e.exists(from)
+			e.take(ch)
 			return nil
 		})
 		lasted := time.Since(opened)
@@ -373,12 +275,12 @@ func (s *session) read(ctx context.Context, from string) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, kube.ErrGone):
-			s.log.Info("the API server has forgotten the version to go on from; all Events are listed", "version", from)
+			e.log.Info("the API server has forgotten the version to go on from; all Events are listed", "version", from)
 			refused = true
 		case err != nil:
-			s.complain(ctx, err)
+			e.complain(ctx, err)
 		case !seen && lasted < brief:
-			s.log.Info("the API server closed the watch at once; all Events are listed")
+			e.log.Info("the API server closed the watch at once; all Events are listed")
 			refused = true
 		}
 		if seen || lasted > steady {
@@ -390,21 +292,23 @@ func (s *session) read(ctx context.Context, from string) {
 }
 
 // known returns "" for a future version: after a restore of etcd a watch would wait for it silently.
-func (s *session) known(ctx context.Context, version string) (string, error) {
-	present, err := s.c.Kube.EventsVersion(ctx)
+func (e *Exporter) known(ctx context.Context, version string) (string, error) {
+	present, err := e.c.Kube.EventsVersion(ctx)
 	if err != nil {
 		return version, err
 	}
 	if !kube.Later(version, present) {
+		e.exists(present)
 		return version, nil
 	}
-	s.log.Warn("the cluster was restored to an earlier state; all Events are listed", "version", version, "present", present)
-	if err := s.c.Stream.Delete(ctx, event.ProgressKey(s.c.Cluster)); err != nil {
+	e.log.Warn("the cluster was restored to an earlier state; all Events are listed", "version", version, "present", present)
+	if err := e.c.Stream.Delete(ctx, event.ProgressKey(e.c.Cluster)); err != nil {
 		return version, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.present, s.done = present, ""
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.present = present
+	e.entries.restart()
 	return "", nil
 }
 
@@ -414,37 +318,37 @@ type outage struct {
 }
 
 // complain logs once per outage, and again if unreachable turns into refused or the other way round.
-func (s *session) complain(ctx context.Context, err error) {
+func (e *Exporter) complain(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.ready.Store(false)
+	e.ready.Store(false)
 	denied := errors.Is(err, kube.ErrDenied)
-	if s.unread.began.IsZero() || s.unread.denied != denied {
-		s.log.Warn("Events can't be read; trying again until they can", "error", err)
+	if e.unread.began.IsZero() || e.unread.denied != denied {
+		e.log.Warn("Events can't be read; trying again until they can", "error", err)
 	} else {
-		s.log.Debug("Events can't be read yet", "error", err)
+		e.log.Debug("Events can't be read yet", "error", err)
 	}
-	if s.unread.denied = denied; s.unread.began.IsZero() {
-		s.unread.began = time.Now()
+	if e.unread.denied = denied; e.unread.began.IsZero() {
+		e.unread.began = time.Now()
 	}
 }
 
-func (s *session) reads() {
-	if !s.unread.began.IsZero() {
-		s.log.Info("Events can be read again", "silence", time.Since(s.unread.began).Round(time.Millisecond))
-		s.unread = outage{}
+func (e *Exporter) reads() {
+	if !e.unread.began.IsZero() {
+		e.log.Info("Events can be read again", "silence", time.Since(e.unread.began).Round(time.Millisecond))
+		e.unread = outage{}
 	}
 }
 
 // list publishes the newest Event of each Service and class, and returns the resource version to watch from.
-func (s *session) list(ctx context.Context) (string, error) {
-	s.stats.Relists.Add(1)
+func (e *Exporter) list(ctx context.Context) (string, error) {
+	e.stats.Relists.Add(1)
 	newest := map[string]occurrence{}
 	bytes, all := map[string]int{}, 0 // of these, by namespace
 	over := map[string]bool{}         // namespaces without room
-	version, err := s.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
-		o, ok := s.classify(ev)
+	version, err := e.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
+		o, ok := e.classify(ev)
 		if !ok {
 			return nil
 		}
@@ -452,13 +356,15 @@ func (s *session) list(ctx context.Context) (string, error) {
 		was, ok := newest[key]
 		switch {
 		case ok:
-			s.stats.Overtaken.Add(1)
+			e.stats.Overtaken.Add(1)
 			if !kube.Later(o.ResourceVersion, was.ResourceVersion) {
 				return ctx.Err()
 			}
 			size -= was.size()
 		case bytes[o.Namespace] > 0 && (bytes[o.Namespace]+size > queueBytes || all+size > allBytes):
-			s.stats.Released.Add(1)
+			if over[o.Namespace] {
+				e.stats.Released.Add(1) // the first one counts when the queue has read it again
+			}
 			over[o.Namespace] = true
 			return ctx.Err()
 		}
@@ -469,71 +375,91 @@ func (s *session) list(ctx context.Context) (string, error) {
 	})
 	if errors.Is(err, kube.ErrIncomplete) && version != "" {
 		// Somebody may keep writing. A failure that lasts is reported again within five minutes, and the watch delivers that.
-		s.stats.Incomplete.Add(1)
-		s.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
+		e.stats.Incomplete.Add(1)
+		e.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
 		err = nil
 	}
 	if err != nil {
-		s.stats.Released.Add(int64(len(newest)))
+		e.stats.Released.Add(int64(len(newest)))
 		return "", err
 	}
-	s.exists(version)
+	e.exists(version)
 	for _, o := range slices.SortedFunc(maps.Values(newest), inOrder) {
-		s.enter(o, true)
+		e.enter(o, true)
 	}
 	for namespace := range over {
-		if e := s.entries.open(""); s.queues.overflow(namespace, version, e) {
-			s.entries.hold(e)
-		} else {
-			s.passed(s.entries.close(e))
+		if held := e.entries.open(""); !e.queues.overflow(namespace, version, held) {
+			e.stats.Released.Add(1)
+			e.entries.close(held)
 		}
 	}
-	s.passed(s.entries.skip(version))
+	e.entries.skip(version)
 	return version, nil
 }
 
-func (s *session) take(ch kube.Change) {
+func (e *Exporter) take(ch kube.Change) {
 	if ch.Kind == kube.Added || ch.Kind == kube.Modified {
-		if o, ok := s.classify(ch.Event); ok {
-			s.enter(o, false)
+		if o, ok := e.classify(ch.Event); ok {
+			e.enter(o, false)
 			return
 		}
 	}
 	// Deletions are ignored: Events are deleted when they are an hour old.
-	s.passed(s.entries.skip(ch.Event.ResourceVersion))
+	e.entries.skip(ch.Event.ResourceVersion)
 }
 
-// put leaves the entry open if the session ends first.
-func (s *session) put(w *waiting) {
-	m, err := w.message(s.c.Cluster)
+// put leaves the entry open if ctx ends first.
+func (e *Exporter) put(w *waiting) {
+	m, err := w.message(e.c.Cluster)
 	if err != nil {
-		s.refuse(w, err)
+		e.refuse(w, err)
 		return
 	}
-	s.entries.send(w.entry)
-	newer, unsure := s.newerThan(w.occurrence)
+	var stored bool
+	var refused error
+	if !e.insist(func() error {
+		var unsure, err error
+		_, stored, err = e.c.Stream.PublishNewer(e.ctx, m.subject, m.id, m.header, m.data, func(have stream.Message) (newer bool) {
+			newer, unsure = e.replaces(w.ResourceVersion, versionOf(have))
+			return newer
+		})
+		if err != nil && !passes(err) {
+			refused = err
+			return nil
+		}
+		return cmp.Or(err, unsure)
+	}) {
+		return
+	}
+	switch {
+	case refused != nil: // NATS will never accept it, and it must not block what follows
+		e.bury(w, refused)
+		return
+	case stored:
+		e.stats.Published.Add(1)
+	default:
+		e.stats.Kept.Add(1)
+	}
+	e.entries.close(w.entry)
+}
+
+// insist repeats a write to NATS until it succeeds. It reports false if ctx has ended before.
+func (e *Exporter) insist(write func() error) bool {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for {
-		_, stored, err := s.c.Stream.PublishNewer(s.ctx, m.subject, m.id, m.header, m.data, newer)
-		doubt := unsure()
-		switch {
-		case err == nil && doubt == nil:
-			s.entries.acked()
-			if stored {
-				s.stats.Published.Add(1)
-			} else {
-				s.stats.Kept.Add(1)
-			}
-			s.through(w)
-			return
-		case err != nil && !passes(err):
-			s.bury(w, err) // NATS will never accept it, and it must not block what follows
-			return
+		err := write()
+		if err == nil {
+			e.mute.Store(0)
+			return true
 		}
-		s.stats.Retries.Add(1)
-		s.log.Debug("a failure isn't published yet", "namespace", w.Object.Namespace, "service", w.Object.Name, "error", cmp.Or(err, doubt))
-		if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-			return
+		e.stats.Retries.Add(1)
+		e.mute.CompareAndSwap(0, time.Now().UnixNano())
+		if silence := e.silence(); silence > e.stuck && e.logged.first("mute") {
+			e.log.Warn("nothing gets through to NATS; trying again until it does", "silence", silence.Round(time.Millisecond), "error", err)
+		}
+		e.log.Debug("a failure isn't published yet", "error", err)
+		if !e.c.Stream.Rest(e.ctx, retry.Spread(backoff.Step())) {
+			return false
 		}
 	}
 }
@@ -545,47 +471,35 @@ func passes(err error) bool {
 }
 
 // refuse limits burials: a tenant can write any number of these. Those beyond the limit are counted as strange.
-func (s *session) refuse(w *waiting, reason error) {
-	if s.buried(w.ResourceVersion) || s.queues.maySample(w.Namespace) {
-		s.bury(w, reason)
+func (e *Exporter) refuse(w *waiting, reason error) {
+	if e.buried(w.ResourceVersion) || e.queues.maySample(w.Namespace) {
+		e.bury(w, reason)
 		return
 	}
-	s.stats.Strange.Add(1)
-	if s.logged.first("malformed " + w.Namespace) {
-		s.log.Warn("a namespace makes Events that can't be published, and some of them are in DEAD; more are only counted for an hour",
+	e.stats.Strange.Add(1)
+	if e.logged.first("malformed " + w.Namespace) {
+		e.log.Warn("a namespace makes Events that can't be published, and some of them are in DEAD; more are only counted for an hour",
 			"kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
-	s.through(w)
+	e.entries.close(w.entry)
 }
 
-func (s *session) bury(w *waiting, reason error) {
-	if s.buried(w.ResourceVersion) {
-		s.stats.Kept.Add(1)
+func (e *Exporter) bury(w *waiting, reason error) {
+	if e.buried(w.ResourceVersion) {
+		e.stats.Kept.Add(1)
 	} else {
-		s.entries.send(w.entry)
 		header, data := w.remains()
-		backoff := retry.Backoff(firstWait, lastWait)
-		for {
-			err := s.c.Stream.Dead(s.ctx, reason.Error(), "exporter."+s.c.Cluster, header, data)
-			if err == nil {
-				break
-			}
-			s.stats.Retries.Add(1)
-			if !s.c.Stream.Rest(s.ctx, retry.Spread(backoff.Step())) {
-				return
-			}
+		if !e.insist(func() error { return e.c.Stream.Dead(e.ctx, reason.Error(), "exporter."+e.c.Cluster, header, data) }) {
+			return
 		}
-		s.entries.acked()
-		s.stats.Dead.Add(1)
-		s.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
+		e.stats.Dead.Add(1)
+		e.log.Warn("an Event can't be published and is in DEAD", "kubeevent", w.Namespace+"/"+w.Name, "error", reason)
 	}
-	s.through(w)
+	e.entries.close(w.entry)
 }
 
 func (e *Exporter) buried(version string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return version != "" && !kube.Later(version, e.done)
+	return version != "" && !kube.Later(version, e.entries.progress())
 }
 
 func (e *Exporter) exists(version string) {
@@ -596,92 +510,50 @@ func (e *Exporter) exists(version string) {
 	}
 }
 
-// newerThan returns newer, and unsure, which returns why newer could not be decided, or nil.
-func (s *session) newerThan(o occurrence) (newer func(stream.Message) bool, unsure func() error) {
-	var err error
-	newer = func(stored stream.Message) bool {
-		version := versionOf(stored)
-		if kube.Later(o.ResourceVersion, version) {
-			return true
-		}
-		var alien bool
-		alien, err = s.otherCluster(version)
-		return alien
+// replaces reports whether a version replaces a stored one: it is later, or the stored one is later than the cluster's present one, and so
+// comes from another cluster, or from before a restore.
+func (e *Exporter) replaces(version, stored string) (bool, error) {
+	alien := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return kube.Later(stored, e.present)
 	}
-	return newer, func() error {
-		defer func() { err = nil }()
-		return err
+	if kube.Later(version, stored) || !alien() {
+		return kube.Later(version, stored), nil
 	}
-}
-
-// otherCluster reports whether a version is later than the cluster's present one: it comes from another cluster, or from before a restore.
-func (s *session) otherCluster(version string) (bool, error) {
-	known := func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return !kube.Later(version, s.present)
-	}
-	if known() {
-		return false, nil
-	}
-	present, err := s.c.Kube.EventsVersion(s.ctx)
+	present, err := e.c.Kube.EventsVersion(e.ctx)
 	if err != nil {
 		return false, err
 	}
-	s.exists(present)
-	return !known(), nil
-}
-
-func (s *session) passed(version string) {
-	if version != "" {
-		s.finished(version)
-	}
-}
-
-func (e *Exporter) finished(version string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !kube.Later(version, e.done) {
-		return
-	}
-	e.done = version
-	select {
-	case e.news <- struct{}{}:
-	default:
-	}
+	e.exists(present)
+	return alien(), nil
 }
 
 // save saves progress at most once a second, and once more when ctx ends.
 func (e *Exporter) save(ctx context.Context) {
 	saved := ""
-	now := func(ctx context.Context) bool {
-		e.mu.Lock()
-		version := e.done
-		e.mu.Unlock()
+	each(ctx, saveEvery, func(ctx context.Context) {
+		version := e.entries.progress()
 		if version == "" || version == saved {
-			return true
+			return
 		}
 		if err := e.keep(ctx, version); err != nil {
 			e.log.Debug("progress isn't saved yet", "error", err)
-			return false
+			return
 		}
 		saved = version
 		e.stats.Saves.Add(1)
-		return true
+	})
+}
+
+// each calls do at an interval until ctx ends, and once more then.
+func each(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	for do(ctx); retry.Sleep(ctx, interval); {
+		do(ctx)
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-			defer cancel()
-			now(last)
-			return
-		case <-e.news:
-		}
-		for !now(ctx) && retry.Sleep(ctx, saveEvery) {
-		}
-		retry.Sleep(ctx, saveEvery)
-	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	do(last)
 }
 
 // keep only moves progress forward, whichever exporter saves it.

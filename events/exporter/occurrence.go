@@ -20,50 +20,50 @@ type occurrence struct {
 	about event.Service // a Node's has no UID until that is proven
 }
 
-func (s *session) classify(ev kube.Event) (occurrence, bool) {
-	s.stats.Events.Add(1)
-	s.last.Store(time.Now().UnixNano())
+func (e *Exporter) classify(ev kube.Event) (occurrence, bool) {
+	e.stats.Events.Add(1)
+	e.last.Store(time.Now().UnixNano())
 	in := event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message}
-	if class := event.Probed(in, ev.Object.Name); s.c.Classifier.Knows(class) {
-		return s.occurrence(ev, class, ""), true
+	if class := event.Probed(in, ev.Object.Name); e.c.Classifier.Knows(class) {
+		return e.occurrence(ev, class, ""), true
 	}
 	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem { // a passed check ends the case of a failed one
 		ev.Reason, in.Reason, in.Component = event.Precheck, event.Precheck, ""
 	}
 	kind, fails := event.FailureOf(in.Reason)
-	if _, ok := s.objectOf(ev, kind); !ok || !fails {
-		s.stats.Ignored.Add(1)
+	if _, ok := e.objectOf(ev, kind); !ok || !fails {
+		e.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
 	if event.DryRun(ev.Message) {
 		if !event.Controller(ev.Component) {
-			s.stats.Ignored.Add(1)
+			e.stats.Ignored.Add(1)
 			return occurrence{}, false
 		}
-		s.stats.Reported.Add(1)
+		e.stats.Reported.Add(1)
 		// A tenant can write any number of these.
-		if s.queues.mayReport(ev.Namespace) {
-			s.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
+		if e.queues.mayReport(ev.Namespace) {
+			e.report(ev, "the controller's check before an upgrade foresees a failure; of one namespace ten are logged, and then one an hour")
 		}
 		return occurrence{}, false
 	}
-	m := s.c.Classifier.Classify(in)
+	m := e.c.Classifier.Classify(in)
 	if m.Class == event.Ignored {
-		s.stats.Ignored.Add(1)
+		e.stats.Ignored.Add(1)
 		return occurrence{}, false
 	}
-	return s.occurrence(ev, m.Class, kind), true
+	return e.occurrence(ev, m.Class, kind), true
 }
 
-func (s *session) occurrence(ev kube.Event, class, kind string) occurrence {
+func (e *Exporter) occurrence(ev kube.Event, class, kind string) occurrence {
 	ev.Writers, ev.Host = nil, "" // nobody reads them, and many Events may wait at once
 	// The API server accepts messages of a megabyte, and many may wait at once.
 	if len(ev.Message) > event.MaxMessage {
 		ev.Message = event.Abridge(ev.Message)
 	}
-	now := s.c.Now()
+	now := e.c.Now()
 	ev.First, ev.Last = datable(ev.First, ev.Created, now), datable(ev.Last, ev.Created, now)
-	about, _ := s.objectOf(ev, kind)
+	about, _ := e.objectOf(ev, kind)
 	return occurrence{Event: ev, class: class, kind: kind, about: about}
 }
 

@@ -28,33 +28,33 @@ func others() []kube.Selection {
 }
 
 // other publishes all such Events again with every list; NATS stores the newest once.
-func (s *session) other(ctx context.Context, which kube.Selection) {
+func (e *Exporter) other(ctx context.Context, which kube.Selection) {
 	see := func(ev kube.Event) error {
-		if o, ok := s.classify(ev); ok && o.kind != "" {
-			s.enter(o, true)
+		if o, ok := e.classify(ev); ok && o.kind != "" {
+			e.enter(o, true)
 		}
 		return ctx.Err()
 	}
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		version, err := s.c.Kube.ListEvents(ctx, which, see)
+		version, err := e.c.Kube.ListEvents(ctx, which, see)
 		if err == nil {
 			backoff = retry.Backoff(firstWait, lastWait)
-			err = s.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {
+			err = e.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {
 				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 					return see(ch.Event)
 				}
 				return ctx.Err()
 			})
 		}
-		if err != nil && ctx.Err() == nil && s.logged.first("others "+which.Fields) {
-			s.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
+		if err != nil && ctx.Err() == nil && e.logged.first("others "+which.Fields) {
+			e.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
 		}
 		retry.Sleep(ctx, retry.Spread(backoff.Step()))
 	}
 }
 
-func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok bool) {
+func (e *Exporter) objectOf(ev kube.Event, kind string) (about event.Service, ok bool) {
 	switch kind {
 	case event.KindNode:
 		return event.Service{Kind: kind, Name: ev.Object.Name}, ev.Object.Kind == "Node"
@@ -62,20 +62,20 @@ func (s *session) objectOf(ev kube.Event, kind string) (about event.Service, ok 
 		// Both are in administrators' namespaces. Elsewhere a tenant who may create Events could forge them.
 		routes := ev.Namespace == metav1.NamespaceDefault && ev.Object.Namespace == "" && ev.Object.Name == event.RouteObject
 		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
-		return event.Thing(s.c.Cluster, kind, s.c.Cluster), routes || precheck
+		return event.Thing(e.c.Cluster, kind, e.c.Cluster), routes || precheck
 	}
 	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
 }
 
 // proves returns noObject if the object doesn't exist, another error if it can't be read now. It sets a Node's UID.
-func (s *session) proves(w *waiting) error {
+func (e *Exporter) proves(w *waiting) error {
 	switch w.kind {
 	case event.KindCluster:
 		return nil
 	case "":
-		return s.registry.proves(s.ctx, w.Object)
+		return e.registry.proves(e.ctx, w.Object)
 	}
-	node, err := s.c.Kube.Node(s.ctx, w.Object.Name)
+	node, err := e.c.Kube.Node(e.ctx, w.Object.Name)
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
 		return &noObject{"the node does not exist"}

@@ -105,10 +105,7 @@ func TestListedFloodOfNodes(t *testing.T) {
 
 // A passed check before an upgrade is published too: it ends the case of a failed one. A tenant's Event of that name is not.
 func TestPrecheckResult(t *testing.T) {
-	s := &session{
-		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler)},
-		queues:   newQueues(0, 0),
-	}
+	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now, Cluster: "c1"}, log: slog.New(slog.DiscardHandler), queues: newQueues(0, 0)}
 	for _, failed := range []int{1, 0} {
 		ev := kube.Event{Namespace: metav1.NamespaceSystem, Name: event.Precheck, Reason: "Success", Type: corev1.EventTypeNormal,
 			Message: fmt.Sprintf(`{"State":"Success","CheckResults":[{"Name":"ccmSLB","FailedCount":%d}]}`, failed)}

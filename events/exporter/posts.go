@@ -227,54 +227,54 @@ func eventIn(data []byte) (kube.Selection, bool) {
 }
 
 // readPosted reads the Events that requests name. It ignores deleted ones.
-func (s *session) readPosted(ctx context.Context) {
+func (e *Exporter) readPosted(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case which := <-s.posted:
+		case which := <-e.posted:
 			backoff := retry.Backoff(firstWait, lastWait)
 			var err error
 			for range postTries {
-				if _, err = s.c.Kube.ListEvents(ctx, which, s.see(ctx)); err == nil || ctx.Err() != nil {
+				if _, err = e.c.Kube.ListEvents(ctx, which, e.see(ctx)); err == nil || ctx.Err() != nil {
 					break
 				}
 				retry.Sleep(ctx, retry.Spread(backoff.Step()))
 			}
-			if err != nil && ctx.Err() == nil && s.logged.first("posted") {
-				s.log.Warn("an Event that EventBridge tells of can't be read; a list of all Events, every half an hour, finds it", "kubeevent",
+			if err != nil && ctx.Err() == nil && e.logged.first("posted") {
+				e.log.Warn("an Event that EventBridge tells of can't be read; a list of all Events, every half an hour, finds it", "kubeevent",
 					which.Namespace+"/"+which.Fields, "error", err)
 			}
 		}
 	}
 }
 
-func (s *session) see(ctx context.Context) func(kube.Event) error {
+func (e *Exporter) see(ctx context.Context) func(kube.Event) error {
 	return func(ev kube.Event) error {
-		if o, ok := s.classify(ev); ok {
-			s.enter(o, true)
+		if o, ok := e.classify(ev); ok {
+			e.enter(o, true)
 		}
 		return ctx.Err()
 	}
 }
 
 // lists periodically lists all Events: those from before the start, and those lost by EventBridge.
-func (s *session) lists(ctx context.Context) {
+func (e *Exporter) lists(ctx context.Context) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		_, err := s.list(ctx)
+		_, err := e.list(ctx)
 		for _, which := range others() {
 			if err == nil {
-				_, err = s.c.Kube.ListEvents(ctx, which, s.see(ctx))
+				_, err = e.c.Kube.ListEvents(ctx, which, e.see(ctx))
 			}
 		}
 		if err != nil {
-			s.complain(ctx, err)
+			e.complain(ctx, err)
 			retry.Sleep(ctx, retry.Spread(backoff.Step()))
 			continue
 		}
-		s.reads()
-		s.ready.Store(true)
+		e.reads()
+		e.ready.Store(true)
 		backoff = retry.Backoff(firstWait, lastWait)
 		retry.Sleep(ctx, relistEvery)
 	}

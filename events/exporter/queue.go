@@ -33,7 +33,6 @@ const (
 type waiting struct {
 	occurrence
 	entry *entry
-	spill *spill // from whose list it comes; nil: from no spill
 	size  int
 }
 
@@ -52,7 +51,6 @@ type queue struct {
 	top       string    // latest version accepted
 	again     time.Time // nothing leaves before: the namespace's Services can't be read
 	failed    uint64    // consecutive failures
-	floods    bool
 	spill     *spill
 }
 
@@ -62,8 +60,6 @@ type spill struct {
 	after string // everything up to this version was accepted
 	last  string // latest version without room
 	busy  bool   // being read
-	read  bool   // all of them are in the queue
-	open  int    // of those in the queue, how many are not closed
 }
 
 type queues struct {
@@ -119,7 +115,6 @@ func (ls *queues) sweep() {
 
 type admitted struct {
 	over  bool     // its namespace exceeds its budget
-	flood bool     // and did not before
 	was   *waiting // the older one that it replaced
 	spill *spill   // it was spilled
 	fresh bool     // the spill begins with it
@@ -133,8 +128,6 @@ func (ls *queues) add(w *waiting, listed bool) admitted {
 	var a admitted
 	if !listed {
 		a.over = !l.arrivals.Allow()
-		a.flood = a.over && !l.floods
-		l.floods = a.over || l.floods && l.arrivals.Tokens() < float64(ls.burst)/2
 	}
 	w.size = w.occurrence.size()
 	if was := l.byKey[w.key()]; was != nil {
@@ -305,31 +298,29 @@ func (o occurrence) size() int {
 	return n
 }
 
-func (s *session) enter(o occurrence, listed bool) {
+func (e *Exporter) enter(o occurrence, listed bool) {
 	version := o.ResourceVersion
 	if listed {
 		version = "" // a list is progress only when all of it is published
 	}
-	w := &waiting{occurrence: o, entry: s.entries.open(version)}
-	a := s.queues.add(w, listed)
+	w := &waiting{occurrence: o, entry: e.entries.open(version)}
+	a := e.queues.add(w, listed)
 	if a.over {
-		s.stats.Slowed.Add(1)
+		e.stats.Slowed.Add(1)
 	}
-	if a.flood && s.logged.first("flood "+o.Namespace) {
-		s.log.Warn("a namespace makes more Events of failed syncs than its budget; they wait, and of each Service and class the newest is published",
-			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(s.queues.rate)))
+	if a.over && e.logged.first("flood "+o.Namespace) {
+		e.log.Warn("a namespace makes more Events of failed syncs than its budget; they wait, and of each Service and class the newest is published",
+			"namespace", o.Namespace, "reason", fmt.Sprintf("The budget is %g a second.", float64(e.queues.rate)))
 	}
 	switch {
 	case a.was != nil:
-		s.stats.Overtaken.Add(1)
-		s.through(a.was)
-	case a.fresh:
-		s.stats.Released.Add(1)
-		s.entries.hold(w.entry)
-		s.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
+		e.stats.Overtaken.Add(1)
+		e.entries.close(a.was.entry)
+	case a.fresh: // its entry stays open for the spill
+		e.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
 	case a.spill != nil:
-		s.stats.Released.Add(1)
-		s.passed(s.entries.close(w.entry))
+		e.stats.Released.Add(1)
+		e.entries.close(w.entry)
 	}
 }
 
@@ -346,58 +337,39 @@ func (ls *queues) overflow(namespace, version string, e *entry) bool {
 	return true
 }
 
-func (s *session) through(w *waiting) {
-	s.passed(s.entries.close(w.entry))
-	if w.spill != nil {
-		s.queues.mu.Lock()
-		w.spill.open--
-		s.queues.mu.Unlock()
-		s.settle(w.spill)
-	}
-}
-
-func (s *session) settle(sp *spill) {
-	s.queues.mu.Lock()
-	over := sp.read && sp.open == 0
-	s.queues.mu.Unlock()
-	if over {
-		s.passed(s.entries.close(sp.entry))
-	}
-}
-
-func (s *session) drain(ctx context.Context) {
+func (e *Exporter) drain(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
-		l, w := s.queues.next(ctx)
+		l, w := e.queues.next(ctx)
 		switch {
 		case l == nil:
 			return
 		case w == nil:
-			all.Go(func() { s.refill(ctx, l) })
+			all.Go(func() { e.refill(ctx, l) })
 		default:
-			all.Go(func() { s.deal(l, w) })
+			all.Go(func() { e.deal(l, w) })
 		}
 	}
 }
 
 // refill reads the earliest spilled Events for which there is room, and continues from there later.
-func (s *session) refill(ctx context.Context, l *queue) {
-	s.queues.mu.Lock()
+func (e *Exporter) refill(ctx context.Context, l *queue) {
+	e.queues.mu.Lock()
 	after := l.spill.after
-	s.queues.mu.Unlock()
+	e.queues.mu.Unlock()
 	var picked []occurrence // in order
 	bytes, least := 0, ""   // least: the earliest without room; none later than that gets any
 	see := func(ev kube.Event) error {
-		o, ok := s.classify(ev)
+		o, ok := e.classify(ev)
 		switch {
 		case !ok:
 			return ctx.Err()
 		case !kube.Later(o.ResourceVersion, after):
-			s.stats.Kept.Add(1) // it was accepted before
+			e.stats.Kept.Add(1) // it was accepted before
 			return ctx.Err()
 		case least != "" && kube.Later(o.ResourceVersion, least):
-			s.stats.Released.Add(1)
+			e.stats.Released.Add(1)
 			return ctx.Err()
 		}
 		i, _ := slices.BinarySearchFunc(picked, o, inOrder)
@@ -406,37 +378,36 @@ func (s *session) refill(ctx context.Context, l *queue) {
 		for len(picked) > 1 && bytes > queueBytes {
 			n := len(picked) - 1
 			bytes, least, picked = bytes-picked[n].size(), picked[n].ResourceVersion, picked[:n]
-			s.stats.Released.Add(1)
+			e.stats.Released.Add(1)
 		}
 		return ctx.Err()
 	}
-	version, err := s.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, see)
+	version, err := e.c.Kube.ListEvents(ctx, kube.Selection{Namespace: l.namespace, Fields: services.Fields}, see)
 	for _, which := range others() { // later versions are read again
 		if err == nil && which.Namespace == l.namespace {
-			_, err = s.c.Kube.ListEvents(ctx, which, see)
+			_, err = e.c.Kube.ListEvents(ctx, which, see)
 		}
 	}
 	if err != nil {
-		s.stats.Released.Add(int64(len(picked)))
-		s.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
+		e.stats.Released.Add(int64(len(picked)))
+		e.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
 	}
 	var older []*waiting
-	s.queues.mu.Lock()
+	e.queues.mu.Lock()
 	sp := l.spill
 	sp.busy = false
 	if err != nil {
 		l.again = time.Now().Add(l.pause())
-		s.queues.mu.Unlock()
+		e.queues.mu.Unlock()
 		return
 	}
 	for _, o := range picked {
-		w := &waiting{occurrence: o, entry: s.entries.open(""), spill: sp, size: o.size()}
-		sp.open++
+		w := &waiting{occurrence: o, entry: e.entries.beside(sp.entry), size: o.size()}
 		if was := l.byKey[w.key()]; was != nil {
-			older = append(older, s.queues.replace(l, was, w))
+			older = append(older, e.queues.replace(l, was, w))
 			continue
 		}
-		s.queues.push(l, w)
+		e.queues.push(l, w)
 	}
 	switch {
 	case least != "":
@@ -444,50 +415,54 @@ func (s *session) refill(ctx context.Context, l *queue) {
 	case kube.Later(sp.last, version):
 		sp.after = version // more was spilled since
 	default:
-		sp.read, l.spill = true, nil
+		l.spill = nil
 	}
-	s.queues.stir()
-	s.queues.mu.Unlock()
+	over := l.spill == nil
+	e.queues.stir()
+	e.queues.mu.Unlock()
 	for _, w := range older {
-		s.stats.Overtaken.Add(1)
-		s.through(w)
+		e.stats.Overtaken.Add(1)
+		e.entries.close(w.entry)
 	}
-	s.settle(sp)
+	if over {
+		e.stats.Released.Add(1)
+		e.entries.close(sp.entry)
+	}
 }
 
 // deal publishes an occurrence if it names an existing Service. If that can't be read now, it goes back to its queue.
-func (s *session) deal(l *queue, w *waiting) {
+func (e *Exporter) deal(l *queue, w *waiting) {
 	if err := w.invalid(); err != nil {
-		s.refuse(w, err)
-		s.queues.landed(l, w)
+		e.refuse(w, err)
+		e.queues.landed(l, w)
 		return
 	}
-	err := s.proves(w)
+	err := e.proves(w)
 	if no := (*noObject)(nil); errors.As(err, &no) {
-		s.stats.Strange.Add(1)
-		if s.logged.first(w.Namespace) {
-			s.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
+		e.stats.Strange.Add(1)
+		if e.logged.first(w.Namespace) {
+			e.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
 				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
 		}
-		s.through(w)
-		s.queues.landed(l, w)
+		e.entries.close(w.entry)
+		e.queues.landed(l, w)
 		return
 	}
 	if err != nil {
-		if s.ctx.Err() != nil {
+		if e.ctx.Err() != nil {
 			return // stays open in the ledger
 		}
-		s.stats.Unread.Add(1)
-		if s.logged.first("unread " + w.Namespace) {
-			s.log.Warn("an object can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
+		e.stats.Unread.Add(1)
+		if e.logged.first("unread " + w.Namespace) {
+			e.log.Warn("an object can't be read, and the failures of its namespace wait until it can", "namespace", w.Object.Namespace, "service", w.Object.Name,
 				"error", err)
 		}
-		if was := s.queues.back(l, w); was != nil {
-			s.stats.Overtaken.Add(1)
-			s.through(was)
+		if was := e.queues.back(l, w); was != nil {
+			e.stats.Overtaken.Add(1)
+			e.entries.close(was.entry)
 		}
 		return
 	}
-	s.put(w)
-	s.queues.landed(l, w)
+	e.put(w)
+	e.queues.landed(l, w)
 }

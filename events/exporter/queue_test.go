@@ -50,10 +50,7 @@ func (w *world) flood(ns string, n int, change func(i int, e *corev1.Event)) {
 // TestForeseen proves that a namespace can't flood the log with predicted failures, and that only the controller's count.
 func TestForeseen(t *testing.T) {
 	log := &shell.Log{}
-	s := &session{
-		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.NewTextHandler(log, nil))},
-		queues:   newQueues(0, 0),
-	}
+	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.NewTextHandler(log, nil)), queues: newQueues(0, 0)}
 	for _, from := range []struct {
 		namespace, component string
 		n                    int
@@ -72,10 +69,7 @@ func TestForeseen(t *testing.T) {
 
 // TestHugeMessages proves that a megabyte that is slow to classify doesn't delay the Events behind it, of any namespace.
 func TestHugeMessages(t *testing.T) {
-	s := &session{
-		Exporter: &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler)},
-		queues:   newQueues(0, 0),
-	}
+	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler), queues: newQueues(0, 0)}
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
@@ -205,7 +199,7 @@ func TestListedFlood(t *testing.T) {
 // TestLanes proves that the queues are bounded, per namespace and in all.
 func TestLanes(t *testing.T) {
 	ls := newQueues(1, 1)
-	l := newEntries()
+	l := &entries{}
 	for i := range 40_000 {
 		o := occurrence{class: "busy", Event: kube.Event{Namespace: fmt.Sprint("ns-", i%100), Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(i + 1),
 			Message: strings.Repeat("x", 4000), Object: kube.Object{Namespace: fmt.Sprint("ns-", i%100), Name: "web",

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/observe"
-	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 const (
@@ -42,7 +41,7 @@ func (e *Exporter) Export() observe.Export {
 func (e *Exporter) tell(ctx context.Context) {
 	who := strings.ToLower(rand.Text()[:8])
 	var told ledger.Page
-	now := func(ctx context.Context) {
+	each(ctx, tellEvery, func(ctx context.Context) {
 		p := e.Page()
 		p.Exporter = who
 		same := p
@@ -55,14 +54,5 @@ func (e *Exporter) tell(ctx context.Context) {
 			return
 		}
 		told = p
-	}
-	for {
-		now(ctx)
-		if !retry.Sleep(ctx, tellEvery) {
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			now(last)
-			return
-		}
-	}
+	})
 }

@@ -43,12 +43,9 @@ func declared(root, folder string, out map[string][]byte) error {
 	if len(policy.Statement) > 0 {
 		out[to+"ram.json"] = policy.JSON()
 	}
-	rt := runtimes[0] // the variable LBREMEDY_FC_ZIPS names the folder of the zip
-	var s bytes.Buffer
-	if err := deploymentTemplate.Execute(&s, map[string]any{"Runtime": rt, "Functions": functionsOf([]*remedy.Remedy{r}, rt)}); err != nil {
-		return fmt.Errorf("render s.yaml of %s: %w", r.Class, err)
+	if out[to+"s.yaml"], err = deployment([]*remedy.Remedy{r}, runtimes[0]); err != nil { // LBREMEDY_FC_ZIPS names the folder of the zip
+		return err
 	}
-	out[to+"s.yaml"] = s.Bytes()
 	out[to+"kubernetes.yaml"], err = inCluster(r, grants)
 	return err
 }
@@ -65,9 +62,9 @@ func inCluster(r *remedy.Remedy, grants []grant.Grant) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var identity bytes.Buffer
-	if err := identityTemplate.Execute(&identity, r.Class); err != nil {
-		return nil, fmt.Errorf("render the identity of %s: %w", r.Class, err)
+	who, err := identity(r)
+	if err != nil {
+		return nil, err
 	}
-	return slices.Concat(role, identity.Bytes(), bytes.TrimPrefix(only, []byte(generated))), nil
+	return slices.Concat(role, who, bytes.TrimPrefix(only, []byte(generated))), nil
 }

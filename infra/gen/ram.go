@@ -1,12 +1,11 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 
 	checks "github.com/lbremedy/lbremedy/functions/doctor"
+	"github.com/lbremedy/lbremedy/infra/gen/folders"
 	"github.com/lbremedy/lbremedy/infra/ram"
 	"github.com/lbremedy/lbremedy/shared/grant"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -34,18 +33,5 @@ func ramPolicies(all []*remedy.Remedy, out map[string][]byte) error {
 const generatedFolder = "infra/ram/generated"
 
 func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
-	var stale []string
-	err := fs.WalkDir(root, generatedFolder, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if _, ok := files[name]; !ok && !e.IsDir() {
-			stale = append(stale, name)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for leftovers: %w", err)
-	}
-	return stale, nil
+	return folders.Leftovers(root, generatedFolder, files, func(string, []byte) bool { return true })
 }

@@ -113,7 +113,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 		return nil, c.EachService(ctx, func(*corev1.Service) error { return nil })
 	},
 	"EachLoadBalancer": func(ctx context.Context, c *kube.Cluster) (any, error) {
-		return c.EachLoadBalancer(ctx, func(kube.Object) {})
+		return nil, c.EachLoadBalancer(ctx, func(kube.Object) {})
 	},
 	"Nodes":      func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Nodes(ctx) },
 	"DaemonSets": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.DaemonSets(ctx, "kube-system") },
@@ -144,7 +144,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 
 var others = []string{
 	"Service", "ServiceUID", "ServiceAccount", "ConfigMap", "Deployment", "Namespace", "Pod", "Node", "BoundPolicy", "Guard", "Clock", "Me", "MayI", "Allowed",
-	"CreateApproval", "PatchApprovalStatus", "WatchLoadBalancers", "WatchEvents", "WatchService", "Version",
+	"CreateApproval", "PatchApprovalStatus", "WatchEvents", "WatchService", "Version",
 }
 
 func memoryOfAFunction(t *testing.T) uint64 {

@@ -138,41 +138,21 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 	return err
 }
 
-var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
-
-// EachLoadBalancer calls see with each LoadBalancer Service, in no order, and returns the resource version to watch from. It needs grant.ListServices.
-func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
-	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
-		see(service(m))
-		return nil
-	})
-}
-
-// WatchLoadBalancers calls see with each LoadBalancer Service created or changed after the resource version, for the given time, and
-// returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
-func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
-	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
-		func(kind string, m *nameOnly) error {
-			version = cmp.Or(m.Metadata.ResourceVersion, version)
-			if kind == Added || kind == Modified {
-				see(service(m))
-			}
+// EachLoadBalancer calls see with each LoadBalancer Service, in no order. It needs grant.ListServices.
+func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) error {
+	type nameOnly struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+			UID       string `json:"uid"`
+		} `json:"metadata"`
+	}
+	_, err := list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", map[string]string{"fieldSelector": "spec.type=LoadBalancer"},
+		func(m *nameOnly) error {
+			see(Object{Kind: "Service", Namespace: m.Metadata.Namespace, Name: m.Metadata.Name, UID: m.Metadata.UID})
 			return nil
 		})
-	return version, err
-}
-
-type nameOnly struct {
-	Metadata struct {
-		Namespace       string `json:"namespace"`
-		Name            string `json:"name"`
-		UID             string `json:"uid"`
-		ResourceVersion string `json:"resourceVersion"`
-	} `json:"metadata"`
-}
-
-func service(m *nameOnly) Object {
-	return Object{Kind: "Service", Namespace: m.Metadata.Namespace, Name: m.Metadata.Name, UID: m.Metadata.UID}
+	return err
 }
 
 // Nodes returns the nodes.

@@ -38,7 +38,7 @@ type Page struct {
 	Kept      int64         `json:"kept"`      // not stored: FAILED held the same or a newer one, or DEAD this one
 	Dead      int64         `json:"dead"`      // sent to DEAD
 	Strange   int64         `json:"strange"`   // not published: no such Service exists or can exist
-	Released  int64         `json:"released"`  // dropped while NATS was away or full, and listed again
+	Released  int64         `json:"released"`  // read again later, for want of room
 	Lag       time.Duration `json:"lag"`       // nanoseconds that the oldest one has waited
 }
 

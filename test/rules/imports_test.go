@@ -410,7 +410,8 @@ var homes = map[string][]string{
 	"k8s.io/apimachinery/pkg/util/duration": {"functions/doctor", "functions/cmd/lbremedy/cli"},
 
 	// Small helpers that do not shape the design.
-	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy/console", "functions/cmd/lbremedy/up", "test/testbed"},
+	"golang.org/x/sync": {"shared/...", "events/...", "functions/cmd/lbremedy/console", "functions/cmd/lbremedy/mcp", "functions/cmd/lbremedy/up",
+		"infra/fc/pack", "test/testbed"},
 	"golang.org/x/time": {"shared/...", "events/..."},
 	"golang.org/x/sys":  {"shared/...", "events/..."},
 	"sigs.k8s.io/yaml":  {"shared/ccm", "shared/command", "functions/cmd/lbremedy/*", "infra/..."},

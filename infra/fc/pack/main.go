@@ -10,7 +10,6 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"context"
 	"crypto/sha256"
@@ -26,8 +25,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions"
 	"github.com/lbremedy/lbremedy/infra/gen/folders"
@@ -55,7 +55,8 @@ func main() {
 }
 
 func run(ctx context.Context, dir, out, only string, say io.Writer) error {
-	all, err := choose(names(functions.All), only)
+	all := names(functions.All)
+	chosen, err := choose(all, only)
 	if err != nil {
 		return err
 	}
@@ -64,41 +65,36 @@ func run(ctx context.Context, dir, out, only string, say io.Writer) error {
 		return fmt.Errorf("make a folder for the programs: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(programs) }()
-	if err := build(ctx, dir, programs, all); err != nil {
+	if err := build(ctx, dir, programs, chosen); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("make the folder for the zips: %w", err)
 	}
-	lines := make([]string, len(all))
-	sums := make([]string, len(all))
-	errs := make([]error, len(all))
-	turns := make(chan struct{}, runtime.NumCPU())
-	var wait sync.WaitGroup
-	for i, name := range all {
-		wait.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			lines[i], sums[i], errs[i] = write(programs, out, name)
+	lines, fresh := make([]string, len(chosen)), make([]string, len(chosen))
+	var g errgroup.Group
+	g.SetLimit(runtime.NumCPU())
+	for i, class := range chosen {
+		g.Go(func() (err error) {
+			lines[i], fresh[i], err = write(programs, out, class)
+			return err
 		})
 	}
-	wait.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(g.Wait(), removeOthers(out, all)); err != nil {
 		return err
 	}
-	if only == "" {
-		if err := removeOthers(out, all); err != nil {
-			return err
-		}
-	} else {
-		kept, err := others(out, all)
-		if err != nil {
-			return err
-		}
-		sums = append(sums, kept...)
-		slices.SortFunc(sums, func(a, b string) int { return cmp.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
+	sums, err := earlier(out)
+	if err != nil {
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644); err != nil {
+	for i, class := range chosen {
+		sums[class] = fresh[i]
+	}
+	text := ""
+	for _, class := range all {
+		text += sums[class]
+	}
+	if err := os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write the checksums: %w", err)
 	}
 	_, err = io.WriteString(say, strings.Join(lines, ""))
@@ -191,19 +187,18 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func others(dir string, all []string) ([]string, error) {
+// earlier returns the lines of SHA256SUMS by class: a zip that is not built now has to stay what it was.
+func earlier(dir string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the checksums: %w", err)
 	}
-	var kept []string
+	lines := map[string]string{}
 	for line := range strings.Lines(string(text)) {
-		_, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
-		if ok && !slices.Contains(all, strings.TrimSuffix(name, ".zip")) {
-			kept = append(kept, line)
-		}
+		_, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		lines[strings.TrimSuffix(name, ".zip")] = line
 	}
-	return kept, nil
+	return lines, nil
 }
 
 func removeOthers(dir string, all []string) error {

@@ -136,13 +136,6 @@ func TestRun(t *testing.T) {
 	if !strings.HasPrefix(first.String(), "busy ") || !strings.Contains(first.String(), "zipped") {
 		t.Errorf("it says %q", first.String())
 	}
-	all, err := choose(names(functions.All), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := removeOthers(out, all); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("the zip of a class that is gone: %v", err)
 	}

@@ -2,6 +2,8 @@ package folders
 
 import (
 	"bytes"
+	"cmp"
+	"embed"
 	"errors"
 	"fmt"
 	"go/format"
@@ -20,44 +22,36 @@ func Generate(root fs.FS) (files map[string][]byte, stale []string, err error) {
 		return nil, nil, err
 	}
 	files = map[string][]byte{}
-	all, err := render(allTemplate, names)
+	add := func(file, of string, data any) {
+		text, wrong := Render(templates.Lookup(of), data)
+		files[path.Join(functions, file)], err = text, cmp.Or(err, wrong)
+	}
+	add("all.go", "all.go.tmpl", names)
+	for _, name := range names {
+		add(path.Join(name, name+"_test.go"), "test.go.tmpl", name)
+		add(path.Join(name, "cmd", name, "main.go"), "main.go.tmpl", name)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	files[path.Join(functions, "all.go")] = all
-	for _, name := range names {
-		test, err := render(testTemplate, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		program, err := render(mainTemplate, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		files[path.Join(functions, name, name+"_test.go")] = test
-		files[path.Join(functions, name, "cmd", name, "main.go")] = program
-	}
-	stale, err = leftovers(root, files)
+	stale, err = Leftovers(root, functions, files, func(name string, text []byte) bool {
+		return path.Ext(name) == ".go" && bytes.HasPrefix(text, []byte(header+"\n"))
+	})
 	return files, stale, err
 }
 
-func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
+// Leftovers returns the files below a folder that are ours and not among the files.
+func Leftovers(root fs.FS, folder string, files map[string][]byte, ours func(name string, text []byte) bool) ([]string, error) {
 	var stale []string
-	err := fs.WalkDir(root, functions, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
+	err := fs.WalkDir(root, folder, func(name string, e fs.DirEntry, err error) error {
+		if _, ok := files[name]; err != nil || ok || e.IsDir() {
 			return err
-		}
-		if e.IsDir() || path.Ext(name) != ".go" {
-			return nil
 		}
 		text, err := fs.ReadFile(root, name)
-		if err != nil {
-			return err
-		}
-		if _, ok := files[name]; !ok && bytes.HasPrefix(text, []byte(header+"\n")) {
+		if err == nil && ours(name, text) {
 			stale = append(stale, name)
 		}
-		return nil
+		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("look for leftovers: %w", err)
@@ -65,10 +59,19 @@ func leftovers(root fs.FS, files map[string][]byte) ([]string, error) {
 	return stale, nil
 }
 
-func render(t *template.Template, data any) ([]byte, error) {
+//go:embed *.tmpl class
+var embedded embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"title": title}).ParseFS(embedded, "*.tmpl", "class/*.tmpl", "class/testdata/*.tmpl"))
+
+// Render executes a template. If its name is that of a Go file, it formats the text.
+func Render(t *template.Template, data any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := t.Execute(&b, data); err != nil {
 		return nil, fmt.Errorf("render %s: %w", t.Name(), err)
+	}
+	if !strings.HasSuffix(t.Name(), ".go.tmpl") {
+		return b.Bytes(), nil
 	}
 	text, err := format.Source(b.Bytes())
 	if err != nil {
@@ -77,54 +80,4 @@ func render(t *template.Template, data any) ([]byte, error) {
 	return text, nil
 }
 
-func parse(name, text string) *template.Template {
-	return template.Must(template.New(name).Funcs(template.FuncMap{"title": title}).Parse(text))
-}
-
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
-
-var allTemplate = parse("all.go", header+`
-
-// Package functions lists the remedies: one value for each error class.
-package functions
-
-import (
-{{- range .}}
-	"github.com/lbremedy/lbremedy/functions/{{.}}"
-{{- end}}
-	"github.com/lbremedy/lbremedy/shared/remedy"
-)
-
-// All holds every remedy, in the order of their folders.
-var All = []*remedy.Remedy{
-{{- range .}}
-	{{.}}.Remedy,
-{{- end}}
-}
-`)
-
-var testTemplate = parse("the test of a class", header+`
-
-package {{.}}
-
-import (
-	"testing"
-
-	"github.com/lbremedy/lbremedy/test/scenario"
-)
-
-func Test(t *testing.T) { scenario.Run(t, Remedy) }
-`)
-
-var mainTemplate = parse("the program of a class", header+`
-
-// {{title .}} serves the remedy of one error class: package {{.}} says which.
-package main
-
-import (
-	"github.com/lbremedy/lbremedy/functions/{{.}}"
-	"github.com/lbremedy/lbremedy/shared/serve"
-)
-
-func main() { serve.Main({{.}}.Remedy) }
-`)

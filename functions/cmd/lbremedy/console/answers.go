@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -153,20 +154,19 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	me := personOf(r)
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	free := make(chan struct{}, atOnce)
-	var wait sync.WaitGroup
+	var g errgroup.Group
+	g.SetLimit(atOnce)
 	for _, q := range b.Rows {
 		if !q.Open() || me.kube == nil {
 			continue
 		}
-		wait.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
+		g.Go(func() error {
 			_, err := approval.Answer(ctx, me.kube, *q.Record, approval.Reply{Verdict: b.Verdict, Comment: comment})
 			me.miss(q.Plan, err, s.p.Now())
+			return nil
 		})
 	}
-	wait.Wait()
+	_ = g.Wait() // none returns an error
 	http.Redirect(w, r, string(b.Here), http.StatusSeeOther)
 }
 

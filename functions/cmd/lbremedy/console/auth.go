@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -105,7 +106,7 @@ const (
 type logins struct {
 	*server
 	as   func(token string) (*kube.Cluster, error)
-	free chan struct{} // limits concurrency
+	free *semaphore.Weighted
 
 	mu  sync.Mutex          // guards all sessions
 	all map[string]*session // by the cookie's value
@@ -119,20 +120,22 @@ type session struct {
 }
 
 func newLogins(s *server, as func(string) (*kube.Cluster, error)) *logins {
-	return &logins{server: s, as: as, free: make(chan struct{}, atOnce), all: map[string]*session{}}
+	return &logins{server: s, as: as, free: semaphore.NewWeighted(atOnce), all: map[string]*session{}}
 }
 
+// A refusal is why a person may not look, with the status of the answer.
+type refusal struct {
+	error
+	status int
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
 var (
-	errNoLogin = errors.New("log in to look at the console")
-	errEnded   = errors.New("the login has ended: log in again")
-	errUnknown = errors.New("the API server does not accept this token")
+	errNoLogin error = &refusal{errors.New("log in to look at the console"), http.StatusUnauthorized}
+	errEnded   error = &refusal{say.Errorf("the login has ended: log in again"), http.StatusUnauthorized}
+	errUnknown error = &refusal{say.Errorf("the API server does not accept this token"), http.StatusUnauthorized}
 )
-
-type shut struct{ user string }
-
-func (s shut) Error() string { return s.user + " may not list the Services of all namespaces" }
-
-func (s shut) Unwrap() error { return kube.ErrDenied }
 
 func (l *logins) enter(w http.ResponseWriter, r *http.Request) *person {
 	switch {
@@ -164,26 +167,19 @@ func (l *logins) stillValid(r *http.Request) bool {
 }
 
 func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to string) {
-	b := loginBody{To: to, Cluster: l.p.Cluster}
-	code := http.StatusUnauthorized
-	var no shut
-	switch {
-	case errors.Is(err, errNoLogin):
-	case errors.Is(err, errEnded):
-		b.Wrong = say.F("The login has ended: log in again.")
-	case errors.Is(err, errUnknown):
-		b.Wrong = say.F("The API server does not accept this token.")
-	case errors.As(err, &no):
+	b := loginBody{To: to, Cluster: l.p.Cluster, Wrong: err}
+	code := http.StatusServiceUnavailable
+	if no, ok := errors.AsType[*refusal](err); ok {
+		code = no.status
+	} else if errors.Is(err, kube.ErrDenied) {
 		code = http.StatusForbidden
-		b.Wrong = say.F("The API server does not allow %s to list the Services of all namespaces, which it takes to look at the console.", no.user)
-	case errors.Is(err, kube.ErrDenied):
-		code, b.Wrong = http.StatusForbidden, say.Literal(said(err))
-	default:
-		code, b.Wrong = http.StatusServiceUnavailable, say.Literal(said(err))
+	}
+	if errors.Is(err, errNoLogin) {
+		b.Wrong = nil
 	}
 	if r.URL.Path == agents {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, cmp.Or(b.Wrong.String(), said(err)), code)
+		http.Error(w, said(err), code)
 		return
 	}
 	l.show(w, r, code, page{Title: word("Log in"), name: "login", Body: b})
@@ -191,7 +187,7 @@ func (l *logins) refuse(w http.ResponseWriter, r *http.Request, err error, to st
 
 type loginBody struct {
 	To, Cluster string
-	Wrong       say.Text
+	Wrong       error
 }
 
 func (l *logins) login(w http.ResponseWriter, r *http.Request) {
@@ -223,12 +219,10 @@ func (l *logins) open(ctx context.Context, id, token string) (*session, error) {
 	if len(token) == 0 || len(token) > 16<<10 || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errUnknown
 	}
-	select {
-	case l.free <- struct{}{}:
-		defer func() { <-l.free }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := l.free.Acquire(ctx, 1); err != nil {
+		return nil, err
 	}
+	defer l.free.Release(1)
 	cluster, err := l.as(token)
 	if err != nil {
 		return nil, err
@@ -261,7 +255,8 @@ func (l *logins) known(ctx context.Context, c *kube.Cluster) (string, error) {
 	case err != nil:
 		return "", err
 	case !may:
-		return "", shut{event.Redact(me.Name)}
+		return "", &refusal{say.Errorf("the API server does not allow %s to list the Services of all namespaces, which it takes to look at the console",
+			event.Redact(me.Name)), http.StatusForbidden}
 	}
 	return me.Name, nil
 }
@@ -323,10 +318,11 @@ func (l *logins) kept(ctx context.Context, id string, used bool) (*session, erro
 	if since <= recheck {
 		return x, nil
 	}
+	var no *refusal
 	switch _, err := l.known(ctx, x.kube); {
 	case err == nil:
 		x.checked = now
-	case errors.Is(err, errUnknown), errors.Is(err, kube.ErrDenied):
+	case errors.As(err, &no), errors.Is(err, kube.ErrDenied):
 		l.end(id)
 		return nil, errEnded
 	case since > trusted:

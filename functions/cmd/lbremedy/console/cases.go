@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -111,17 +112,15 @@ func arrange(r *http.Request, list []*summary) {
 
 type casesBody struct {
 	Query, Result, Class, Sort string
-	Results, Classes           []string
+	Results                    []event.Status
+	Classes                    []string
 	Table                      table
 	Sheet                      sheet
 }
 
 func (s *server) cases(r *http.Request) (page, error) {
 	q := r.URL.Query()
-	b := casesBody{Query: q.Get("q"), Result: q.Get("result"), Class: q.Get("class"), Sort: q.Get("sort")}
-	for _, status := range event.Statuses {
-		b.Results = append(b.Results, string(status))
-	}
+	b := casesBody{Query: q.Get("q"), Result: q.Get("result"), Class: q.Get("class"), Sort: q.Get("sort"), Results: event.Statuses}
 	words := strings.Fields(strings.ToLower(b.Query))
 	classes := map[string]bool{}
 	list := s.index.newest(func(c *summary) bool {
@@ -134,10 +133,7 @@ func (s *server) cases(r *http.Request) (page, error) {
 		}
 		return holds(words, c.Service.String(), c.Case, c.Class, c.Finding.String(), c.Message)
 	})
-	for class := range classes {
-		b.Classes = append(b.Classes, class)
-	}
-	slices.Sort(b.Classes)
+	b.Classes = slices.Sorted(maps.Keys(classes))
 	arrange(r, list)
 	b.Table.Heads = heads(r)
 	b.Table.Rows, b.Sheet = sheetOf(r, list)
@@ -202,21 +198,17 @@ func answered(p *cli.Program, h journal.History) []journal.Moment {
 		}
 	}
 	for _, r := range h {
-		for _, a := range append(r.Seconded[:len(r.Seconded):len(r.Seconded)], pointed(r.Approved)...) {
+		for _, a := range r.Seconded {
 			tell(a, p.Phrase("approved the plan"))
 		}
-		for _, a := range pointed(r.Rejected) {
-			tell(a, p.Phrase("rejected the plan"))
+		if r.Approved != nil {
+			tell(*r.Approved, p.Phrase("approved the plan"))
+		}
+		if r.Rejected != nil {
+			tell(*r.Rejected, p.Phrase("rejected the plan"))
 		}
 	}
 	return list
-}
-
-func pointed(a *event.Approved) []event.Approved {
-	if a == nil {
-		return nil
-	}
-	return []event.Approved{*a}
 }
 
 var apart = []string{"Plan", "Undone", "Case"}
@@ -267,10 +259,8 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 			b.Reads = r.Reads // the newest
 		}
 	}
-	b.Asks.summary = &summary{
-		Cluster: last.Cluster, Class: last.Class, Case: last.Case, Service: last.Service, Status: last.Status(), At: last.At, Impact: last.Impact,
-		ask: askOf(&last),
-	}
+	b.Asks.summary = summaryOf(&last)
+	b.Asks.ask = askOf(&last)
 	b.Asks.Right = s.right(r.Context(), personOf(r), last.Service.Namespace)
 	if last.Rejected != nil && b.Asks.Right.May && approval.Takes(last, kube.Approve, personOf(r).name(r.Context())) == nil {
 		b.Again = b.Asks.Plan()

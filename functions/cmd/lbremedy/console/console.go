@@ -22,11 +22,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -186,25 +186,17 @@ func limited(h http.Handler, sending, idle time.Duration) *http.Server {
 }
 
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	defer cancel()
-	wait.Go(func() { s.index.run(ctx) })
-	wait.Go(func() { s.reading.run(ctx) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { s.index.run(ctx); return nil })
+	g.Go(func() error { s.reading.run(ctx); return nil })
 	h := limited(s.handler(), sending, silent)
 	h.BaseContext = func(net.Listener) context.Context { return ctx }
-	ended := make(chan error, 1)
-	wait.Go(func() { ended <- h.Serve(listener) })
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve the console: %w", err)
-	case <-ctx.Done():
-	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer stop()
-	if h.Shutdown(last) != nil { // a browser that doesn't hang up
-		_ = h.Close()
-	}
-	return nil
+	defer context.AfterFunc(ctx, func() { _ = h.Close() })()
+	g.Go(func() error {
+		if err := h.Serve(listener); ctx.Err() == nil {
+			return fmt.Errorf("serve the console: %w", err)
+		}
+		return nil
+	})
+	return g.Wait()
 }

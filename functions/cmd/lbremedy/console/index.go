@@ -38,11 +38,12 @@ type index struct {
 	p   *cli.Program
 	hub *hub
 
-	mu       sync.Mutex
-	stream   *stream.Stream // nil: NATS is unreachable
-	away     away           // since when, and why
-	*records                // nil: nothing has been read yet
-	states   []clusterState // by cluster
+	mu     sync.Mutex
+	stream *stream.Stream // nil: NATS is unreachable
+	away   away           // since when, and why
+	*records
+	loaded bool           // the journal has been read
+	states []clusterState // by cluster
 
 	classes map[string]*remedy.Remedy // by ID
 }
@@ -78,13 +79,23 @@ type summary struct {
 	*ask                        // nil: it waits for nobody
 }
 
+// summaryOf returns the summary of a record, without what it asks.
+func summaryOf(r *event.Record) *summary {
+	c := &summary{Cluster: r.Cluster, Class: r.Class, Case: r.Case, Service: r.Service, Status: r.Status(), At: r.At, First: r.FirstFailure(),
+		Finding: r.Finding, Message: r.Message}
+	if c.Status.Open() {
+		c.Impact = r.Impact
+	}
+	return c
+}
+
 type clusterState struct {
 	status.Status
 	counted time.Time // when exporter and backlog were read
 }
 
 func newIndex(p *cli.Program, h *hub) *index {
-	b := &index{p: p, hub: h, classes: map[string]*remedy.Remedy{}}
+	b := &index{p: p, hub: h, records: newRecords(), classes: map[string]*remedy.Remedy{}}
 	for _, r := range p.Remedies() {
 		b.classes[r.Class] = r
 	}
@@ -139,7 +150,7 @@ func (b *index) follow(ctx context.Context) error {
 		return err
 	}
 	b.mu.Lock()
-	b.stream, b.away, b.records, b.states = s, away{}, fresh, list
+	b.stream, b.away, b.records, b.states, b.loaded = s, away{}, fresh, list, true
 	b.mu.Unlock()
 	b.hub.change()
 	defer func() {
@@ -222,21 +233,16 @@ func (h *records) add(m stream.Message, incident func(*event.Record) string) {
 	if have := h.cases[k]; have != nil && r.At.Before(have.At) {
 		return // the newest record was read first
 	}
-	c := summary{
-		Cluster: r.Cluster, Class: r.Class, Case: r.Case, Service: r.Service, Status: r.Status(), At: r.At, First: r.FirstFailure(),
-		Finding: r.Finding, Message: r.Message, sequence: m.Sequence,
-	}
-	if c.Status.Open() {
-		c.Impact = r.Impact
-	}
+	c := summaryOf(&r)
+	c.sequence = m.Sequence
 	if c.asks() {
 		c.ask = askOf(&r)
 		c.ask.incident = incident(&r)
 	}
-	h.cases[k] = &c
+	h.cases[k] = c
 	k.id = ""
 	if have := h.latest[k]; have == nil || c.sequence > have.sequence {
-		h.latest[k] = &c
+		h.latest[k] = c
 	}
 }
 
@@ -283,14 +289,11 @@ func (b *index) readStates(ctx context.Context, s *stream.Stream, h *records) ([
 	return list, nil
 }
 
-// tally counts the cases of a cluster; "" means all. Without records it uses the index's.
+// tally counts the cases of a cluster; "" means all. Without records it counts the index's.
 func (b *index) tally(h *records, cluster string) journal.Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h = cmp.Or(h, b.records); h == nil {
-		return journal.Tally{}
-	}
-	return h.tally(cluster, b.p.Now().Add(-lately))
+	return cmp.Or(h, b.records).tally(cluster, b.p.Now().Add(-lately))
 }
 
 func (h *records) tally(cluster string, since time.Time) journal.Tally {
@@ -310,22 +313,13 @@ func (h *records) tally(cluster string, since time.Time) journal.Tally {
 
 // banner returns whether NATS is unreachable, whether nothing has been read yet, and the number of questions.
 func (b *index) banner() (*away, bool, int) {
+	questions := len(b.incidents())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var gone *away
 	if !b.away.Since.IsZero() {
-		gone = new(b.away)
+		return new(b.away), false, questions
 	}
-	if b.records == nil {
-		return gone, gone == nil, 0
-	}
-	causes := map[string]bool{}
-	for _, c := range b.latest {
-		if c.asks() {
-			causes[c.incident] = true
-		}
-	}
-	return gone, false, len(causes)
+	return nil, !b.loaded, questions
 }
 
 func (b *index) reached() (*stream.Stream, error) {
@@ -341,9 +335,6 @@ func (b *index) reached() (*stream.Stream, error) {
 func (b *index) newest(want func(*summary) bool) []*summary {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.records == nil {
-		return nil
-	}
 	var list []*summary
 	for _, c := range b.latest {
 		if want(c) {
@@ -358,9 +349,6 @@ func (b *index) newest(want func(*summary) bool) []*summary {
 func (b *index) each(f func(*summary)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.records == nil {
-		return
-	}
 	for _, c := range b.cases {
 		f(c)
 	}

@@ -31,6 +31,7 @@ func TestLanguages(t *testing.T) {
 		}
 		return x.do(x.browser, http.MethodGet, path, code, func(r *http.Request) { r.Header.Set("Accept-Language", language) })
 	}
+	answers := "/answers?verdict=approve&plan=" + strings.Join([]string{r.Cluster, r.Service.UID, r.Class, r.Case, "1", strings.Repeat("1", 32)}, "/")
 	one := "/cases/" + r.Cluster + "/" + r.Service.UID + "/" + r.Class + "/" + r.Case
 	for path, want := range map[string][]string{
 		"/":          {"<h1>概览</h1>", "过去 24 小时", "等待人工处理", "交换机已满：vsw-1。"},
@@ -38,6 +39,7 @@ func TestLanguages(t *testing.T) {
 		"/cases":     {"<h1>故障记录</h1>", "第 1 到 1 条，共 1 条", "交换机已满：vsw-1。"},
 		one: {`<span lang="en">`, "<dt>发现</dt><dd class=\"lines\">交换机已满：vsw-1。</dd>", "添加注解 vswitch-id=vsw-2",
 			"已完成 0 / 1 个步骤", "在终端中", "待批准"},
+		answers:                         {"<h1>批准</h1>", `<p class="notice">计划已改变：请重新查看。</p>`},
 		"/doctor":                       {"<h1>Doctor</h1>"},
 		"/policy":                       {"<h1>策略</h1>", "策略文件"},
 		"/classes":                      {"<h1>类别</h1>", "交换机没有空闲 IP 地址"},

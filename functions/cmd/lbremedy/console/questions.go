@@ -92,9 +92,6 @@ const listed = 100
 func (b *index) incidents() []incident {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.records == nil {
-		return nil
-	}
 	all := map[string][]*summary{}
 	for _, c := range b.latest {
 		if c.asks() {
@@ -129,13 +126,11 @@ func (b *index) incidents() []incident {
 		list = append(list, i)
 	}
 	slices.SortFunc(list, func(x, y incident) int {
-		return cmp.Or(slices.Index(event.Impacts, worst(y))-slices.Index(event.Impacts, worst(x)), len(y.Members)+y.More-len(x.Members)-x.More,
+		return cmp.Or(slices.Index(event.Impacts, y.Impact)-slices.Index(event.Impacts, x.Impact), y.Services()-x.Services(),
 			x.Since.Compare(y.Since), strings.Compare(x.ID, y.ID))
 	})
 	return list
 }
-
-func worst(i incident) event.Impact { return i.Members[0].Impact }
 
 // tell reads the newest records of the cases that the texts are about. For an unreadable one, the page shows less.
 func (b *index) tell(ctx context.Context, list []incident) {

@@ -19,11 +19,19 @@ type reading struct {
 	hub  *hub
 	wake chan struct{}
 
-	mu    sync.Mutex
-	began time.Time      // of a reading under way; zero: none
-	why   string         // the last one failed
-	last  *doctor.Result // nil: nothing has been read yet
+	mu   sync.Mutex
+	last view
 }
+
+type view struct {
+	Result doctor.Result // empty, without a time, if nothing has been read yet
+	Began  time.Time     // of a reading under way; zero: none
+	Why    string        // the last one failed
+}
+
+func (g view) At() time.Time { return g.Result.At }
+
+func (g view) Took() time.Duration { return g.Result.Took }
 
 func newReading(p *cli.Program, h *hub) *reading {
 	return &reading{p: p, hub: h, wake: make(chan struct{}, 1)}
@@ -33,11 +41,11 @@ func newReading(p *cli.Program, h *hub) *reading {
 func (g *reading) ask(anew bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fresh := g.last != nil && g.p.Now().Sub(g.last.At) < old || g.why != ""
-	if !g.began.IsZero() || fresh && !anew {
+	fresh := g.p.Now().Sub(g.last.At()) < old || g.last.Why != ""
+	if !g.last.Began.IsZero() || fresh && !anew {
 		return
 	}
-	g.began = g.p.Now()
+	g.last.Began = g.p.Now()
 	g.wake <- struct{}{} // there is room: none is under way
 }
 
@@ -53,40 +61,26 @@ func (g *reading) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		g.keep(&fresh, err)
+		g.keep(fresh, err)
 		debug.FreeOSMemory() // a snapshot takes several times the memory of its result
 		g.hub.change()
 	}
 }
 
-func (g *reading) keep(fresh *doctor.Result, err error) {
+func (g *reading) keep(fresh doctor.Result, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.began, g.why = (time.Time{}), ""; err != nil {
-		g.why = said(err)
+	if g.last.Began = (time.Time{}); err != nil {
+		g.last.Why = said(err)
 		return
 	}
-	g.last = fresh
+	g.last = view{Result: fresh}
 }
-
-type view struct {
-	Result doctor.Result // empty, without a time, if nothing has been read yet
-	Began  time.Time     // of a reading under way; zero: none
-	Why    string        // the last one failed
-}
-
-func (g view) At() time.Time { return g.Result.At }
-
-func (g view) Took() time.Duration { return g.Result.Took }
 
 // now also starts another reading if the last one is old.
 func (g *reading) now() view {
 	g.ask(false)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	last := view{Began: g.began, Why: g.why}
-	if g.last != nil {
-		last.Result = *g.last
-	}
-	return last
+	return g.last
 }

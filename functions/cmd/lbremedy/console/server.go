@@ -139,16 +139,14 @@ func (s *server) words(l *say.Language) template.FuncMap {
 			return known
 		},
 		"case": func(of any) string {
-			at := caseKey{}
+			c, _ := of.(*summary)
 			switch of := of.(type) {
 			case member:
-				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
-			case *summary:
-				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
+				c = of.summary
 			case *event.Record:
-				at = caseKey{of.Cluster, of.Service.UID, of.Class, of.Case}
+				c = summaryOf(of)
 			}
-			return "/cases/" + path.Join(at.cluster, at.uid, at.class, at.id)
+			return "/cases/" + path.Join(c.Cluster, c.Service.UID, c.Class, c.Case)
 		},
 	}
 }
@@ -307,7 +305,8 @@ func errorText(l *say.Language, err error) string {
 	if last, _ := utf8.DecodeLastRuneInString(text); unicode.Is(unicode.Han, last) {
 		end = "。"
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + end
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:] + end
 }
 
 func (s *server) show(w http.ResponseWriter, r *http.Request, code int, pg page) {

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -31,8 +33,8 @@ const (
 
 type server struct {
 	p     *cli.Program
-	free  chan struct{} // a token for each call
-	whole chan struct{} // for the one call that reads the whole account: it shares the account's API limits with the controller
+	free  *semaphore.Weighted
+	whole sync.Mutex // of the one call that reads the whole account: it shares the account's API limits with the controller
 }
 
 // program returns the program for one call: in English, and without output into the protocol.
@@ -55,10 +57,10 @@ func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 		if method != "tools/call" && method != "resources/read" {
 			return next(ctx, method, req)
 		}
-		if !enter(s.free) {
+		if !s.free.TryAcquire(1) {
 			return nil, errBusy
 		}
-		defer leave(s.free)
+		defer s.free.Release(1)
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		result, err := next(ctx, method, req)
@@ -66,13 +68,13 @@ func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errLong
 		}
 		if call, ok := result.(*sdk.CallToolResult); ok && call != nil && call.IsError {
-			told := wrong{}
+			var told failure
 			for _, c := range call.Content {
 				if text, ok := c.(*sdk.TextContent); ok {
-					told.Data.Error += text.Text
+					told.Error += text.Text
 				}
 			}
-			call.StructuredContent, call.Content = nil, []sdk.Content{&sdk.TextContent{Text: told.text()}}
+			call.StructuredContent, call.Content = nil, []sdk.Content{&sdk.TextContent{Text: written(told)}}
 		}
 		var refused *jsonrpc.Error // it quotes the call
 		if errors.As(err, &refused) {
@@ -82,28 +84,16 @@ func (s *server) limit(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-func enter(room chan struct{}) bool {
-	select {
-	case room <- struct{}{}:
-		return true
-	default:
-		return false
-	}
+// A failure is the data of a call that failed. It may quote texts of others.
+type failure struct {
+	Error string `json:"error"`
 }
 
-func leave(room chan struct{}) { <-room }
-
-// A wrong is the error of a call. It may quote texts of others.
-type wrong struct {
-	Data struct {
-		Error string `json:"error"`
-	} `json:"data"`
-	Cut string `json:"cut,omitempty"`
-}
-
-func (w wrong) text() string {
-	w.Cut = bound(&w.Data)
-	text, _ := json.Marshal(w) // of two strings
+// written returns the JSON of an answer with this data.
+func written[T any](data T) string {
+	out := answered[T]{Data: data}
+	out.Cut = bound(&out.Data)
+	text, _ := json.Marshal(out) // of texts, numbers, lists and structs
 	return string(text)
 }
 

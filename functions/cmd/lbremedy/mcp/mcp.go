@@ -17,6 +17,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -77,7 +78,7 @@ applied, show a person the plan, its risk and its undo as "propose" returns them
 A good order is: list_cases, then show_case, then propose. Without a journal: diagnose.`
 
 func newServer(p *cli.Program) *sdk.Server {
-	s := &server{p: p, free: make(chan struct{}, atOnce), whole: make(chan struct{}, 1)}
+	s := &server{p: p, free: semaphore.NewWeighted(atOnce)}
 	of := sdk.NewServer(&sdk.Implementation{Name: "lbremedy", Title: "lbremedy", Version: p.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Logger: slog.New(slog.DiscardHandler),
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},

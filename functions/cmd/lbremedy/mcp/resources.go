@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,18 +16,9 @@ func provide[T any](to *sdk.Server, s *server, name string, read func(context.Co
 	of := &sdk.Resource{URI: uri, Name: name, Description: about, MIMEType: "application/json"}
 	to.AddResource(of, func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		data, err := read(ctx, s.program())
-		var text string
+		text := written(data)
 		if err != nil {
-			told := wrong{}
-			told.Data.Error = said(err).Error()
-			text = told.text()
-		} else {
-			cut := bound(&data)
-			all, err := json.Marshal(answered[T]{Data: data, Cut: cut})
-			if err != nil {
-				return nil, err
-			}
-			text = string(all)
+			text = written(failure{said(err).Error()})
 		}
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, MIMEType: "application/json", Text: text}}}, nil
 	})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,17 +34,17 @@ type answered[T any] struct {
 type tool[In, Out any] func(ctx context.Context, p *cli.Program, in In) (answered[Out], error)
 
 // add adds a tool. If room is given, only one call at a time may hold it.
-func add[In, Out any](to *sdk.Server, s *server, name string, room chan struct{}, do tool[In, Out], about string) {
+func add[In, Out any](to *sdk.Server, s *server, name string, room *sync.Mutex, do tool[In, Out], about string) {
 	no := false
 	of := &sdk.Tool{Name: name, Description: about, Annotations: &sdk.ToolAnnotations{
 		ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
 	}}
 	sdk.AddTool(to, of, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, answered[Out], error) {
 		if room != nil {
-			if !enter(room) {
+			if !room.TryLock() {
 				return nil, answered[Out]{}, errWhole
 			}
-			defer leave(room)
+			defer room.Unlock()
 		}
 		out, err := do(ctx, s.program(), in)
 		if err != nil {
@@ -68,10 +69,10 @@ func (s *server) addTools(to *sdk.Server) {
 	add(to, s, "diagnose", nil, diagnose,
 		"Diagnose the newest failure of a Service, a node or the cluster now, from the cluster's Events, the cluster and the cloud, and return what "+
 			"would be done about it. Nothing is written. Use it where no journal has the case, or to look again.")
-	add(to, s, "doctor", s.whole, examine,
+	add(to, s, "doctor", &s.whole, examine,
 		"Look for what will fail, or has failed without an Event: all checks over all Services, or some of both. It reads the cluster and the account "+
 			"whole, which takes up to minutes, so one call at a time is answered. What could not be determined is under \"unknown\", and is not healthy.")
-	add(to, s, "ram_gap", s.whole, gap,
+	add(to, s, "ram_gap", &s.whole, gap,
 		"Find the RAM actions that the cloud controller manager calls and that its RAM role does not allow, now and after an upgrade, and how to "+
 			"allow them. The same limit holds as for doctor.")
 	add(to, s, "explain_class", nil, explain,
