@@ -56,21 +56,18 @@ func (p *Program) Person(ctx context.Context, name string) event.Person {
 }
 
 // Kube returns the cluster of the kubeconfig. It doesn't connect.
-func (p *Program) Kube() (*kube.Cluster, error) {
-	config, err := kube.Load(p.kubeconfig, p.kubecontext)
+func (p *Program) Kube() (*kube.Cluster, error) { return p.KubeAs("") }
+
+// KubeAs returns the cluster of the kubeconfig with the credentials of a token; empty: of the kubeconfig.
+func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
+	config, err := kube.Load(p.Kubeconfig, p.Context)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		config = kube.As(config, token)
 	}
 	return kube.New(config)
-}
-
-// KubeAs returns the cluster of the kubeconfig with the credentials of a token.
-func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
-	config, err := kube.Load(p.kubeconfig, p.kubecontext)
-	if err != nil {
-		return nil, err
-	}
-	return kube.New(kube.As(config, token))
 }
 
 // Whoami returns the name of the user; empty if unknown.
