@@ -119,14 +119,7 @@ func Variables(flags *pflag.FlagSet, env func(string) string) error {
 // Root completes the root of a program with its commands and shared behavior: without arguments it shows the help, and a usage error is a
 // Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
-	Alone(root)
-	root.Args = cobra.ArbitraryArgs // RunE then reports unknown commands in our words
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return noCommand(cmd, args[0])
-	}
+	Parent(Alone(root))
 	if root.HasAvailablePersistentFlags() && len(groups) > 0 {
 		last := &groups[len(groups)-1]
 		last.Commands = append(slices.Clone(last.Commands), optionsCommand())

@@ -16,14 +16,10 @@ type Table struct {
 	p       *Program
 	columns []any // English
 	rows    [][]any
-	prose   int // column of sentences, which is shortened later than names; -1: none
 }
 
 // Table returns a table with these columns.
-func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, prose: -1} }
-
-// Prose gives the column twice as much room as names.
-func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
+func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns} }
 
 // AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line constant.
 func (t *Table) AppendRow(row []any) {
@@ -80,10 +76,10 @@ func (t *Table) shorten(heads []any, widths []int, over int) {
 			widest, most := -1, 0
 			for i, w := range widths {
 				may := natural[i] > whole && w > max(least, Columns(heads[i]))
-				switch name := t.columns[i]; {
-				case i == t.prose:
+				switch t.columns[i] {
+				case "title", "cause", "finding", "why", "Why", "reason", "error": // sentences
 					w /= 2
-				case name == "service" || name == "about": // a person has to type it
+				case "service", "about": // a person has to type it
 					w = w * 3 / 4
 				}
 				if may && w >= most {
