@@ -180,13 +180,13 @@ func (u *upRun) run(ctx context.Context) error {
 	if err := config.Validate(); err != nil {
 		return command.Mistake{Err: err}
 	}
-	if err := u.parts.check(config.NATS, u.policy, u.every); err != nil {
-		return err
-	}
-	if err := u.probes.check(u.Program, u.parts); err != nil {
-		return err
-	}
 	switch {
+	case u.NATS == "" && !(u.parts.exporter && u.parts.worker): // an embedded NATS holds what its exporter stores for its worker
+		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
+	case u.policy != "" && !u.parts.worker && !u.parts.notifier:
+		return command.Wrong("--policy: an exporter alone does not apply a policy: leave it out, or add worker or notifier to --parts")
+	case u.every != 0 && !u.parts.worker:
+		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
 	case u.workers < 1:
 		return command.Wrong("--workers: %d is less than one", u.workers)
 	case u.runs < 1:
@@ -197,6 +197,9 @@ func (u *upRun) run(ctx context.Context) error {
 		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
 	case u.posts.Address != "" && !u.parts.exporter:
 		return command.Wrong("--from-http: only the exporter reads Events: leave it out, or add exporter to --parts")
+	}
+	if err := u.probes.check(u.Program, u.parts); err != nil {
+		return err
 	}
 	if err := u.choose(ctx); err != nil {
 		return err
