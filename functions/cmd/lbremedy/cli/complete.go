@@ -16,16 +16,17 @@ import (
 // CompleteFrom completes what a function lists, in its order. If the stream can't be read at once, it offers nothing: shells show no errors.
 func (p *Program) CompleteFrom(list func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var all []cobra.Completion
 		if p.Settle(cmd) == nil {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 			defer cancel()
 			if s, err := p.Stream(ctx); err == nil {
 				defer s.Close()
-				all, _ = list(ctx, s, args)
+				if all, err := list(ctx, s, args); err == nil {
+					return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+				}
 			}
 		}
-		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
