@@ -18,19 +18,15 @@ var Grants = []grant.Grant{
 	grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 
-// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan.
+// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan. Without
+// an object it is of the person who runs the engine by hand.
 type Given struct {
-	By      string
+	event.Approved
 	Groups  []string
-	Object  string // UID of the Approval; empty: of the person who runs the engine by hand
-	Host    string // that person's machine
 	Case    string
 	Digest  string // of the plan
 	Attempt int
 	Rejects bool
-	Chat    string // the chat of the answer, if the notifier created the object in their name
-	Comment string
-	At      time.Time
 }
 
 // A Void is an Approval that does not count.
@@ -66,8 +62,10 @@ func Read(ctx context.Context, c *kube.Cluster, cluster string, svc event.Servic
 			continue
 		}
 		g := Given{
-			By: a.Spec.User, Groups: a.Spec.Groups, Object: string(a.UID), Case: a.Spec.Case, Digest: a.Spec.Plan, Attempt: a.Spec.Attempt,
-			Rejects: a.Spec.Verdict == kube.Reject, Comment: a.Spec.Comment, At: a.CreationTimestamp.Time,
+			event.Approved{
+				By: a.Spec.User, Identity: a.Spec.User, Object: string(a.UID), Comment: event.Redact(a.Spec.Comment), At: a.CreationTimestamp.Time,
+			},
+			a.Spec.Groups, a.Spec.Case, a.Spec.Plan, a.Spec.Attempt, a.Spec.Verdict == kube.Reject,
 		}
 		if a.Spec.Chat != nil {
 			g.Chat = a.Spec.Chat.String()

@@ -199,8 +199,16 @@ func May(ctx context.Context, c *kube.Cluster, by kube.User, namespace string) (
 
 // create creates an Approval, or returns the person's earlier one if it is still valid and says the same.
 func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Approval) (*kube.Approval, error) {
-	made, err := c.CreateApproval(ctx, want)
-	for tries := 0; errors.Is(err, kube.ErrConflict) && tries < 5; tries++ { // the same person answers in two places
+	for tries := 0; ; tries++ {
+		made, err := c.CreateApproval(ctx, want)
+		switch {
+		case errors.Is(err, kube.ErrNotFound):
+			return nil, NotTaken{say.Errorf("the cluster has no %s", Kind)}
+		case errors.Is(err, kube.ErrUnavailable):
+			return nil, NotTaken{err}
+		case !errors.Is(err, kube.ErrConflict) || tries == 5: // a conflict: the same person answers in two places
+			return made, err
+		}
 		now, err := c.Clock(ctx)
 		if err != nil {
 			return nil, err
@@ -230,17 +238,7 @@ func create(ctx context.Context, c *kube.Cluster, rec event.Record, want kube.Ap
 				}
 			}
 		}
-		if made, err = c.CreateApproval(ctx, want); !errors.Is(err, kube.ErrConflict) {
-			return made, err
-		}
 	}
-	switch {
-	case errors.Is(err, kube.ErrNotFound):
-		return nil, NotTaken{say.Errorf("the cluster has no %s", Kind)}
-	case errors.Is(err, kube.ErrUnavailable):
-		return nil, NotTaken{err}
-	}
-	return made, err
 }
 
 // newest returns the newest Approval of the same person to the same question, or nil.

@@ -367,7 +367,7 @@ func TestRedeliverer(t *testing.T) {
 	said := make(chan string, 10)
 	run := func() (stop func()) {
 		w := &approval.Redeliverer{
-			Cluster: "c1", Kube: s.engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Log: slog.New(slog.DiscardHandler),
+			Cluster: "c1", Kube: s.engine, Stream: nats.Connect(t, stream.Config{URL: s.url}), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Said: func(text say.Text) { said <- text.String() },
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -541,7 +541,7 @@ func TestStatus(t *testing.T) {
 			return len(all) == len(want)
 		})
 	}
-	stop, twin := run(s.engine, nil), run(s.engine, nil)
+	stop, twin := run(s.engine, time.Now), run(s.engine, time.Now)
 	settle("two engines have said on each what became of it")
 	stop()
 	twin()
@@ -552,7 +552,7 @@ func TestStatus(t *testing.T) {
 	yes := s.create(ann, gone, nil)
 	wants(yes, "Accepted=False NotAsked")
 	as(gone, event.Gone, func(*event.Record) {})
-	stop = run(s.engine, nil)
+	stop = run(s.engine, time.Now)
 	settle("the next engine says it")
 	if before[yes.Name] = versions[yes.Name]; !maps.Equal(before, versions) {
 		t.Errorf("written again: versions were %v, and are %v", before, versions)
@@ -602,7 +602,7 @@ func TestStatus(t *testing.T) {
 	}
 	rec := s.asks()
 	yes = s.create(ann, rec, nil)
-	stop = run(s.as("system:serviceaccount:lbremedy:lbremedy-up", rules), nil)
+	stop = run(s.as("system:serviceaccount:lbremedy:lbremedy-up", rules), time.Now)
 	shell.Until(t, "it wakes", func() bool {
 		m, err := s.stream.Last(ctx, stream.Failed, event.FailedSubject(rec.Cluster, rec.Class, rec.Service.UID))
 		s.must(err)

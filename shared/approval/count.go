@@ -39,9 +39,8 @@ func (a Answers) Rejected(rec *event.Record) bool {
 	if i < 0 {
 		return false
 	}
-	g := a.Given[i]
-	rec.Rejected = said(g)
-	rec.Rule = rejected(g.By, g.At).Then(beside(g))
+	by := a.Given[i].Approved
+	rec.Rejected, rec.Rule = &by, rejected(by.By, by.At).Then(beside(by))
 	return true
 }
 
@@ -49,16 +48,15 @@ func (a Answers) Rejected(rec *event.Record) bool {
 func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) bool {
 	given := a.Given
 	if me := a.Agreed; me.good(rec.Digest, attempt) {
-		given = append(slices.Clip(given), Given{
-			By: me.By.Name, Groups: me.By.Groups, Host: me.Host, Case: rec.Case, Digest: rec.Digest, Attempt: attempt, At: a.At.Truncate(time.Second),
-		})
+		by := event.Approved{By: me.By.Name, Identity: me.By.Name, Host: me.Host, At: a.At.Truncate(time.Second)}
+		given = append(slices.Clip(given), Given{Approved: by, Groups: me.By.Groups, Case: rec.Case, Digest: rec.Digest, Attempt: attempt})
 	}
 	for _, v := range a.Void {
 		if v.Digest == rec.Digest {
 			rec.Note = rec.Note.Then(v.Why)
 		}
 	}
-	var count []Given
+	var count []event.Approved
 	for _, g := range given {
 		switch {
 		case g.Rejects || g.Case != rec.Case:
@@ -66,30 +64,27 @@ func (a Answers) Approved(rec *event.Record, attempt int, want remedy.Consent) b
 			rec.Note = rec.Note.Then(say.F("%s approved another plan (%s) at %s. This plan is %s.", g.By, g.Digest, g.At.Format(time.RFC3339), rec.Digest))
 		case g.Attempt != attempt:
 		case !want.From(g.By, g.Groups):
-			rec.Note = rec.Note.Then(barred(g, want.Approvers()))
-		case !slices.ContainsFunc(count, func(b Given) bool { return b.By == g.By }):
-			count = append(count, g)
+			rec.Note = rec.Note.Then(barred(g.By, g.At, want.Approvers()))
+		case !slices.ContainsFunc(count, func(b event.Approved) bool { return b.By == g.By }):
+			count = append(count, g.Approved)
 		}
 	}
-	text := func(g Given) say.Text { return approved(g).Then(beside(g)) }
-	if len(count) < want.Needs {
-		for _, g := range count {
-			rec.Note = rec.Note.Then(text(g))
+	var text say.Text
+	for i, by := range count {
+		if i < want.Needs || len(count) < want.Needs {
+			text = text.Then(approved(by.By, by.At).Then(beside(by)))
 		}
+	}
+	if len(count) < want.Needs {
+		rec.Note = rec.Note.Then(text)
 		return false
 	}
-	rec.Approved, rec.Seconded = said(count[0]), nil
-	rule := text(count[0])
-	for _, g := range count[1:want.Needs] {
-		rec.Seconded = append(rec.Seconded, *said(g))
-		rule = rule.Then(text(g))
-	}
-	rec.Rule = rule
+	rec.Approved, rec.Seconded, rec.Rule = &count[0], append([]event.Approved(nil), count[1:want.Needs]...), text
 	return true
 }
 
-func approved(g Given) say.Text {
-	return say.F("%s approved this plan at %s.", g.By, g.At.Format(time.RFC3339))
+func approved(by string, at time.Time) say.Text {
+	return say.F("%s approved this plan at %s.", by, at.Format(time.RFC3339))
 }
 
 func rejected(by string, at time.Time) say.Text {
@@ -97,22 +92,18 @@ func rejected(by string, at time.Time) say.Text {
 }
 
 // barred returns the note on an approval of a person whose approvals the policy does not count.
-func barred(g Given, approvers string) say.Text {
-	return say.F("%s approved this plan at %s, but only these approvals count: %s.", g.By, g.At.Format(time.RFC3339), approvers)
-}
-
-func said(g Given) *event.Approved {
-	return &event.Approved{By: g.By, At: g.At, Identity: g.By, Host: g.Host, Object: g.Object, Chat: g.Chat, Comment: event.Redact(g.Comment)}
+func barred(by string, at time.Time, approvers string) say.Text {
+	return say.F("%s approved this plan at %s, but only these approvals count: %s.", by, at.Format(time.RFC3339), approvers)
 }
 
 // beside returns what an answer says besides its author and time.
-func beside(g Given) say.Text {
+func beside(by event.Approved) say.Text {
 	var text say.Text
-	if g.Chat != "" {
-		text = say.F("It came from a chat: %s.", event.FromChat(event.Redact(g.Chat)))
+	if by.Chat != "" {
+		text = say.F("It came from a chat: %s.", event.FromChat(event.Redact(by.Chat)))
 	}
-	if g.Comment != "" {
-		text = text.Then(say.F("Comment: %s", event.Redact(g.Comment)))
+	if by.Comment != "" {
+		text = text.Then(say.F("Comment: %s", event.Redact(by.Comment)))
 	}
 	return text
 }

@@ -21,7 +21,7 @@ type Redeliverer struct {
 	Cluster string // ID
 	Kube    *kube.Cluster
 	Stream  *stream.Stream
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 	Log     *slog.Logger
 	Said    func(say.Text) // called with the state of Approvals when it changes
 }
@@ -37,7 +37,7 @@ const told = time.Hour
 
 // Run watches Approvals until ctx ends. It retries failed deliveries.
 func (w *Redeliverer) Run(ctx context.Context) error {
-	status := &statusWriter{Redeliverer: w, due: map[string]bool{}, news: make(chan struct{}, 1)}
+	status := &statusWriter{Redeliverer: w, due: map[string]bool{}}
 	var beside sync.WaitGroup
 	beside.Go(func() { status.follow(ctx) })
 	beside.Go(func() { status.run(ctx) })
@@ -82,7 +82,7 @@ func (w *Redeliverer) status(ctx context.Context) say.Text {
 }
 
 func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *statusWriter) error {
-	over := w.now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
+	over := w.Now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
 	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
 		return nil
 	}
@@ -146,11 +146,4 @@ func deliver(ctx context.Context, s *stream.Stream, r event.Record, id string) e
 	// A newer occurrence in the meantime is delivered anyway.
 	_, _, err = s.PublishNewer(ctx, subject, id, kept.Header, kept.Data, func(m stream.Message) bool { return m.Sequence == kept.Sequence })
 	return err
-}
-
-func (w *Redeliverer) now() time.Time {
-	if w.Now != nil {
-		return w.Now()
-	}
-	return time.Now()
 }

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -30,27 +32,27 @@ const (
 // conditions returns the conditions of an Approval that follow from the newest record of its case; other conditions stay as they are. why
 // is the reason that the Approval does not count for any plan.
 func conditions(a kube.Approval, rec event.Record, why error, now time.Time) []metav1.Condition {
-	is := func(kind string, status metav1.ConditionStatus, reason string, text say.Text) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: event.Redact(text.String()), LastTransitionTime: metav1.NewTime(now)}
+	is := func(kind string, status metav1.ConditionStatus, reason string, text say.Text) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: status, Reason: reason, Message: event.Redact(text.String()), LastTransitionTime: metav1.NewTime(now)}}
 	}
 	no := func(reason string, text say.Text) []metav1.Condition {
-		return []metav1.Condition{is(Accepted, metav1.ConditionFalse, reason, text)}
+		return is(Accepted, metav1.ConditionFalse, reason, text)
 	}
 	mine := func(by event.Approved) bool { return by.Object == string(a.UID) }
-	g := Given{By: a.Spec.User, At: a.CreationTimestamp.Time}
+	user, at := a.Spec.User, a.CreationTimestamp.Time
 	counted := meta.IsStatusConditionTrue(a.Status.Conditions, Accepted)
-	asks := Takes(rec, a.Spec.Verdict, a.Spec.User)
+	asks := Takes(rec, a.Spec.Verdict, user)
 	switch {
 	case rec.Rejected != nil && mine(*rec.Rejected):
-		return []metav1.Condition{is(Accepted, metav1.ConditionTrue, "Counted", rejected(g.By, g.At))}
+		return is(Accepted, metav1.ConditionTrue, "Counted", rejected(user, at))
 	case rec.Approved != nil && slices.ContainsFunc(append(slices.Clip(rec.Seconded), *rec.Approved), mine):
-		yes := []metav1.Condition{is(Accepted, metav1.ConditionTrue, "Counted", approved(g))}
+		yes := is(Accepted, metav1.ConditionTrue, "Counted", approved(user, at))
 		switch made := say.F("%d of %d steps of the plan were made.", rec.Next, len(rec.Steps)); {
 		case rec.Undoing || rec.Result == event.Undone:
 		case rec.Done():
-			yes = append(yes, is(Applied, metav1.ConditionTrue, "Applied", made))
+			yes = append(yes, is(Applied, metav1.ConditionTrue, "Applied", made)...)
 		case rec.Phase == event.Settled && rec.Result.Final():
-			yes = append(yes, is(Applied, metav1.ConditionFalse, "NotApplied", made))
+			yes = append(yes, is(Applied, metav1.ConditionFalse, "NotApplied", made)...)
 		}
 		return yes
 	case a.Spec.Attempt < rec.Attempt: // a later plan has begun, and its record says nothing about the earlier one
@@ -68,11 +70,11 @@ func conditions(a kube.Approval, rec event.Record, why error, now time.Time) []m
 	case rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt:
 		return no("PlanChanged", say.F("The case asks about plan %s, attempt %d.", rec.Digest, rec.NextAttempt()))
 	}
-	if note := noted(rec.Note, barred(g, "")); note != nil {
+	if note := noted(rec.Note, barred(user, at, "")); note != nil {
 		return no("NotAllowed", note)
 	}
-	if noted(rec.Note, approved(g)) != nil {
-		return []metav1.Condition{is(Accepted, metav1.ConditionUnknown, "MoreNeeded", say.F("The plan needs more approvals."))}
+	if noted(rec.Note, approved(user, at)) != nil {
+		return is(Accepted, metav1.ConditionUnknown, "MoreNeeded", say.F("The plan needs more approvals."))
 	}
 	return nil
 }
@@ -93,9 +95,8 @@ func noted(note, like say.Text) say.Text {
 type statusWriter struct {
 	*Redeliverer
 	mu    sync.Mutex
-	known map[string]map[string]seen // by the beginning of the Service's UID, and by their own UID
-	due   map[string]bool            // subjects of CASES whose newest record may say something new
-	news  chan struct{}
+	known map[types.UID]seen
+	due   map[string]bool // subjects of CASES whose newest record may say something new
 }
 
 // A seen is an Approval, and the subject of its case in CASES; empty: not known.
@@ -108,32 +109,19 @@ type seen struct {
 func (w *statusWriter) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.known = map[string]map[string]seen{}
+	w.known = map[types.UID]seen{}
 }
 
 // sees notes an Approval, and that the newest record of its case says something about it; nil: it has no record.
 func (w *statusWriter) sees(a kube.Approval, rec *event.Record) {
-	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known[prefix] == nil {
-		w.known[prefix] = map[string]seen{}
-	}
 	subject := ""
 	if rec != nil {
 		subject = event.CaseSubject(rec.Cluster, rec.Service.UID, rec.Class)
-		w.mark(subject)
+		w.due[subject] = true
 	}
-	w.known[prefix][string(a.UID)] = seen{a, subject}
-}
-
-// mark notes that a subject has news. The caller holds the lock.
-func (w *statusWriter) mark(subject string) {
-	w.due[subject] = true
-	select {
-	case w.news <- struct{}{}:
-	default:
-	}
+	w.known[a.UID] = seen{a, subject}
 }
 
 // follow notes new records of cases with Approvals until ctx ends.
@@ -142,8 +130,10 @@ func (w *statusWriter) follow(ctx context.Context) {
 		err := w.Stream.FollowSince(ctx, stream.Cases, event.CaseFilter(w.Cluster, "*"), time.Time{}, func(m stream.Message) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if parts := strings.Split(m.Subject, "."); len(parts) > 3 && len(w.known[parts[3][:min(8, len(parts[3]))]]) > 0 {
-				w.mark(m.Subject)
+			for _, a := range w.known { // a case is called after the beginning of the Service's UID, as the subject is
+				if prefix, _, _ := strings.Cut(a.Spec.Case, "-"); strings.Contains(m.Subject, "."+prefix) {
+					w.due[m.Subject] = true
+				}
 			}
 			return nil
 		})
@@ -156,12 +146,7 @@ func (w *statusWriter) follow(ctx context.Context) {
 // run writes conditions until ctx ends. An error leaves a status as it is.
 func (w *statusWriter) run(ctx context.Context) {
 	said := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.news:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		w.mu.Lock()
 		due := w.due
 		w.due = map[string]bool{}
@@ -174,7 +159,7 @@ func (w *statusWriter) run(ctx context.Context) {
 			said = err.Error()
 			w.Log.Warn("the status of an Approval was not written", "error", event.Redact(said))
 		}
-	}
+	}, firstWait)
 }
 
 // write writes the conditions of the Approvals of a case that its newest record changes.
@@ -192,8 +177,7 @@ func (w *statusWriter) write(ctx context.Context, subject string) error {
 		return unproven
 	}
 	w.mu.Lock()
-	prefix, _, _ := strings.Cut(rec.Case, "-")
-	known := slices.Collect(maps.Values(w.known[prefix]))
+	known := slices.Collect(maps.Values(w.known))
 	w.mu.Unlock()
 	var errs []error
 	for _, a := range known {
@@ -201,7 +185,7 @@ func (w *statusWriter) write(ctx context.Context, subject string) error {
 			continue
 		}
 		all, changed := slices.Clone(a.Status.Conditions), false
-		for _, c := range conditions(a.Approval, rec, cmp.Or(unproven, valid(a.Approval, w.Cluster, since)), w.now()) {
+		for _, c := range conditions(a.Approval, rec, cmp.Or(unproven, valid(a.Approval, w.Cluster, since)), w.Now()) {
 			changed = meta.SetStatusCondition(&all, c) || changed
 		}
 		if !changed {

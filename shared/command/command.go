@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -73,7 +72,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, mark string) i
 		_, _ = fmt.Fprintln(root.ErrOrStderr(), mark, spoken(ctx).Phrase("interrupted"))
 		return CodeFailed
 	}
-	for line := range strings.Lines(Local(event.Redact(errorText(err, spoken(ctx))))) {
+	for line := range strings.Lines(Local(event.Redact(say.Of(err).In(spoken(ctx))))) {
 		if line = Clean(line); !strings.HasPrefix(line, "  ") { // otherwise it is an item of the list begun before
 			line = mark + " " + strings.TrimLeft(line, " ")
 		}
@@ -120,15 +119,7 @@ func Variables(flags *pflag.FlagSet, env func(string) string) error {
 // Root completes the root of a program with its commands and shared behavior: without arguments it shows the help, and a usage error is a
 // Mistake that names the way out. The commands for help, completion and the global flags are in the last group.
 func Root(root *cobra.Command, groups ...Group) *cobra.Command {
-	Alone(root)
-	root.Args = cobra.ArbitraryArgs // RunE then reports unknown commands in our words
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return noCommand(cmd, args[0])
-	}
-	root.SetHelpCommand(helpCommand())
+	Parent(Alone(root))
 	if root.HasAvailablePersistentFlags() && len(groups) > 0 {
 		last := &groups[len(groups)-1]
 		last.Commands = append(slices.Clone(last.Commands), optionsCommand())
@@ -142,6 +133,7 @@ func Root(root *cobra.Command, groups ...Group) *cobra.Command {
 		root.SetHelpCommandGroupID(g.ID)
 		root.SetCompletionCommandGroupID(g.ID)
 	}
+	settleHelp(root)
 	return root
 }
 
@@ -180,10 +172,6 @@ func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 		panic(fmt.Sprintf("complete --%s: %v", flag, err))
 	}
 }
-
-var strconvNoise = regex.New(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
-
-func noStrconv(err error) error { return errors.New(strconvNoise().ReplaceAllString(err.Error(), "")) }
 
 // ReadAtMost reads everything, or fails after n bytes.
 func ReadAtMost(n int64, r io.Reader) ([]byte, error) {

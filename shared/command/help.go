@@ -3,12 +3,14 @@ package command
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/lbremedy/lbremedy/shared/near"
+	"github.com/lbremedy/lbremedy/shared/regex"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -81,27 +83,16 @@ func optionsCommand() *cobra.Command {
 	}
 }
 
-// helpCommand returns the command that shows the help of another. For an unknown command, cobra's own shows the root's help and succeeds.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "help [COMMAND]",
-		Short:             "Show the help of a command",
-		PersistentPreRunE: unsettled,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			of, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var all []cobra.Completion
-			for _, c := range of.Commands() {
-				if c.IsAvailableCommand() {
-					all = append(all, cobra.CompletionWithDesc(c.Name(), c.Short))
-				}
-			}
-			return all, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, rest, err := cmd.Root().Find(args)
+// settleHelp makes cobra's command for help fail for an unknown command, for which it shows the root's help and succeeds.
+func settleHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		c.Use, c.Short, c.Long, c.Run, c.PersistentPreRunE = "help [COMMAND]", "Show the help of a command", "", nil, unsettled
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
 			switch {
 			case err != nil:
 				return Mistake{Err: err}
@@ -110,7 +101,7 @@ func helpCommand() *cobra.Command {
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()
-		},
+		}
 	}
 }
 
@@ -140,57 +131,30 @@ func flagError(cmd *cobra.Command, err error) error {
 			return Wrong("unknown flag --%s: did you mean --%s?", unknown.GetSpecifiedName(), meant)
 		}
 	}
-	return Wrong("%w: see %s --help", ofFlag(err), cmd.CommandPath())
+	return Wrong("%s: see %s --help", refusal(strconvNoise().ReplaceAllString(err.Error(), "")), cmd.CommandPath())
 }
 
-// ofFlag returns pflag's error about a flag as a mistake, without the names of Go's own functions.
-func ofFlag(err error) error {
-	var (
-		unknown *pflag.NotExistError
-		missing *pflag.ValueRequiredError
-		value   *pflag.InvalidValueError
-		syntax  *pflag.InvalidSyntaxError
-		plain   = noStrconv(err)
-		same    error
-	)
-	switch {
-	case errors.As(err, &unknown):
-		if short := unknown.GetSpecifiedShortnames(); short != "" {
-			same = Wrong("unknown shorthand flag: %q in -%s", rune(unknown.GetSpecifiedName()[0]), short)
-		} else {
-			same = Wrong("unknown flag: --%s", unknown.GetSpecifiedName())
-		}
-	case errors.As(err, &missing):
-		if short := missing.GetSpecifiedShortnames(); short != "" {
-			same = Wrong("flag needs an argument: %q in -%s", rune(missing.GetSpecifiedName()[0]), short)
-		} else {
-			same = Wrong("flag needs an argument: --%s", missing.GetSpecifiedName())
-		}
-	case errors.As(err, &value):
-		name := "--" + value.GetFlag().Name
-		if short := value.GetFlag().Shorthand; short != "" {
-			name = "-" + short + ", " + name
-		}
-		same = Wrong("invalid argument %q for %q flag", value.GetValue(), name)
-		if why, ok := strings.CutPrefix(plain.Error(), same.Error()+": "); ok {
-			same = Wrong("invalid argument %q for %q flag: %s", value.GetValue(), name, reason(why))
-		}
-	case errors.As(err, &syntax):
-		same = Wrong("bad flag syntax: %s", syntax.GetSpecifiedFlag())
-	}
-	if same == nil || same.Error() != plain.Error() {
-		return plain
-	}
-	return same
-}
+var strconvNoise = regex.New(`: (?:strconv\.\w+: parsing|time: invalid) .*`)
 
-// reason returns pflag's reason for refusing a value (v1.1, one file for each type of value).
-func reason(why string) say.Text {
-	for _, known := range []say.Text{say.F("must be an integer"), say.F("must be a non-negative integer"), say.F("must be a number"),
-		say.F("must be true or false"), say.F("must be a duration like \"30s\" or \"5m\"")} {
-		if known.String() == why {
-			return known
+// refusal returns an error of pflag (v1.1), or the reason in it, as a sentence that has translations.
+func refusal(text string) say.Text {
+	for _, known := range []say.Text{
+		say.F("unknown shorthand flag: %s in -%s", "", ""), say.F("unknown flag: --%s", ""),
+		say.F("flag needs an argument: %s in -%s", "", ""), say.F("flag needs an argument: --%s", ""),
+		say.F("bad flag syntax: %s", ""), say.F("invalid argument %s for %s flag: %s", "", "", ""), say.F("invalid argument %s for %s flag", "", ""),
+		say.F("must be an integer"), say.F("must be a non-negative integer"), say.F("must be a number"), say.F("must be true or false"),
+		say.F("must be a duration like \"30s\" or \"5m\""),
+	} {
+		format := known[0].Format
+		found := regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(format), "%s", "(.*)") + "$").FindStringSubmatch(text)
+		if found == nil {
+			continue
 		}
+		said := say.Message{Format: format}
+		for _, part := range found[1:] {
+			said.Args = append(said.Args, refusal(part))
+		}
+		return say.Text{said}
 	}
-	return say.Literal(why)
+	return say.Literal(text)
 }

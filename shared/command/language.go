@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -30,13 +31,6 @@ func spoken(ctx context.Context) *say.Language {
 	return language()
 }
 
-func errorText(err error, l *say.Language) string {
-	if l == nil {
-		return err.Error()
-	}
-	return say.Of(err).In(l)
-}
-
 func help(cmd *cobra.Command, _ []string) {
 	text := cmd.Long
 	if text == "" {
@@ -56,7 +50,7 @@ func paragraphs(text string, l *say.Language) string {
 	parts := strings.Split(text, "\n\n")
 	for i, part := range parts {
 		if twin, ok := l.Twins[strings.Join(strings.Fields(part), " ")]; ok {
-			parts[i] = strings.Join(fold(twin, columns), "\n")
+			parts[i] = strings.Join(Fold(twin, columns), "\n")
 		}
 	}
 	return strings.Join(parts, "\n\n")
@@ -93,46 +87,35 @@ func flagUsages(flags *pflag.FlagSet, l *say.Language) string {
 	var b strings.Builder
 	for i, head := range heads {
 		between := strings.Repeat(" ", widest-width(head)+3)
-		b.WriteString(head + between + strings.Join(fold(texts[i], max(columns-widest-3, 24)), "\n"+strings.Repeat(" ", widest+3)) + "\n")
+		b.WriteString(head + between + strings.Join(Fold(texts[i], max(columns-widest-3, 24)), "\n"+strings.Repeat(" ", widest+3)) + "\n")
 	}
 	return b.String()
 }
 
-// fold breaks a text into lines of at most that many columns, at spaces and between wide letters, not before closing or after opening punctuation.
-func fold(text string, most int) []string {
-	const closes, opens = "，。；：！？、）”", "（“"
+// Fold breaks a text into lines of at most that many columns, at spaces and between wide letters, not before closing or after opening punctuation.
+func Fold(s string, most int) []string {
+	const closes, opens = "，。；：！？、）”*", "（“*"
 	var lines []string
-	var line, piece strings.Builder
+	line, piece := "", ""
 	put := func() {
-		if line.Len() > 0 && width(line.String()+strings.TrimRight(piece.String(), " ")) > most {
-			lines = append(lines, strings.TrimRight(line.String(), " "))
-			line.Reset()
+		if line != "" && width(line+strings.TrimRight(piece, " ")) > most {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
 		}
-		line.WriteString(piece.String())
-		piece.Reset()
+		line, piece = line+piece, ""
 	}
 	last := rune(0)
-	for _, r := range text {
+	for _, r := range s {
 		if last == ' ' || last != 0 && !strings.ContainsRune(closes, r) && !strings.ContainsRune(opens, last) &&
 			(wide(r) || wide(last) || strings.ContainsRune(opens, r) || strings.ContainsRune(closes, last)) && r != ' ' {
 			put()
 		}
-		piece.WriteRune(r)
+		piece += string(r)
 		last = r
 	}
 	put()
-	return append(lines, strings.TrimRight(line.String(), " "))
+	return append(lines, strings.TrimRight(line, " "))
 }
 
 func wide(r rune) bool { return r >= 0x2e80 }
 
-func width(text string) int {
-	n := 0
-	for _, r := range text {
-		n++
-		if wide(r) {
-			n++
-		}
-	}
-	return n
-}
+func width(s string) int { return text.StringWidthWithoutEscSequences(s) }

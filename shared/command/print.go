@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,21 +11,20 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+	integers "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 )
 
 // JSON writes a value as indented JSON with a line break.
 func JSON(to io.Writer, value any, indent string) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	if err := enc.Encode(value); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
-	_, err := to.Write(b.Bytes())
-	return err
+	return nil
 }
 
 // YAML writes a value as YAML, with the names of its JSON fields.
@@ -49,73 +47,35 @@ func JSONPath(expr string) (func(to io.Writer, value any) error, error) {
 		text = "{" + text + "}"
 	}
 	path := jsonpath.New("output").AllowMissingKeys(true)
-	if err := path.Parse(text); err != nil {
-		return nil, Wrong("the JSONPath expression %s: %w", expr, err)
-	}
-	return func(to io.Writer, value any) error {
-		data, err := generic(value)
-		if err != nil {
-			return err
-		}
-		if err := path.Execute(to, data); err != nil {
-			return Wrong("the JSONPath expression %s: %w", expr, err)
-		}
-		return nil
-	}, nil
+	return executed(path.Parse(text), path.Execute, func(err error) error { return Wrong("the JSONPath expression %s: %w", expr, err) })
 }
 
 // Template returns a function that executes a Go template on a value, as kubectl does: fields have their JSON names.
 func Template(source string) (func(to io.Writer, value any) error, error) {
-	t, err := template.New("output").Parse(source)
-	if err != nil {
-		return nil, Wrong("the template: %w", err)
+	t := template.New("output")
+	_, err := t.Parse(source)
+	return executed(err, t.Execute, func(err error) error { return Wrong("the template: %w", err) })
+}
+
+// executed returns a function that executes something on a value as decoded JSON: maps, lists, strings, and numbers, as integers if possible.
+func executed(parsed error, execute func(io.Writer, any) error, wrong func(error) error) (func(to io.Writer, value any) error, error) {
+	if parsed != nil {
+		return nil, wrong(parsed)
 	}
 	return func(to io.Writer, value any) error {
-		data, err := generic(value)
-		if err != nil {
-			return err
+		data, err := json.Marshal(value)
+		var fields any
+		if err == nil {
+			err = integers.Unmarshal(data, &fields)
 		}
-		if err := t.Execute(to, data); err != nil {
-			return Wrong("the template: %w", err)
+		if err != nil {
+			return fmt.Errorf("write data: %w", err)
+		}
+		if err := execute(to, fields); err != nil {
+			return wrong(err)
 		}
 		return nil
 	}, nil
-}
-
-// generic returns a value as decoded JSON: maps, lists, strings, and numbers, as integers if possible.
-func generic(value any) (any, error) {
-	b, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("write data: %w", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	var data any
-	if err := dec.Decode(&data); err != nil {
-		return nil, fmt.Errorf("write data: %w", err)
-	}
-	return numbers(data), nil
-}
-
-func numbers(data any) any {
-	switch v := data.(type) {
-	case map[string]any:
-		for k := range v {
-			v[k] = numbers(v[k])
-		}
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		if n, err := v.Float64(); err == nil {
-			return n
-		}
-	}
-	return data
 }
 
 // Table returns a table with these columns, in the common style.

@@ -132,7 +132,7 @@ func (x *run) answers(ctx context.Context) (a approval.Answers, err error) {
 	}
 	var earlier []approval.Given
 	if no := x.prev.Rejected; no != nil && x.prev.Status() == event.Rejected && a.At.Before(no.At.Add(approval.RejectionLife)) {
-		earlier = append(earlier, approval.Given{By: no.By, Object: no.Object, Digest: x.prev.Digest, Rejects: true, Chat: no.Chat, Comment: no.Comment, At: no.At})
+		earlier = append(earlier, approval.Given{Approved: *no, Digest: x.prev.Digest, Rejects: true})
 	}
 	if a.Given, a.Void, err = approval.Read(ctx, x.env.Kube, x.env.Cluster, ref, a.At, earlier...); err != nil {
 		return a, unreadable{fmt.Errorf("read the Approvals: %w", err)}

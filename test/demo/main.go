@@ -346,7 +346,7 @@ func lbremedy(ctx context.Context, s *screen, tb *testbed.Testbed, dir, url, tok
 
 	running, cancel := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	answers := &approval.Redeliverer{Cluster: tb.ID, Kube: h.Env.Kube, Stream: st, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
+	answers := &approval.Redeliverer{Cluster: tb.ID, Kube: h.Env.Kube, Stream: st, Now: time.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {}}
 	for name, run := range map[string]func(context.Context) error{
 		"exporter":    e.Run,
 		"redeliverer": answers.Run,

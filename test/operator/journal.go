@@ -79,7 +79,8 @@ func Embed(t *testing.T) (Call, *stream.Stream) {
 func (c Call) Embed(t *testing.T) *stream.Stream {
 	t.Helper()
 	p := c.Program(io.Discard, io.Discard)
-	server, _, err := p.Embed(c.Env["LBREMEDY_STATE_DIR"])
+	p.State = c.Env["LBREMEDY_STATE_DIR"]
+	server, err := p.Embed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func (r *Rig) Start() *Rig {
 	engine, err := kube.New(config)
 	r.Must(err)
 	w := &approval.Redeliverer{
-		Cluster: testbed.ClusterID, Kube: engine, Stream: r.Stream, Now: r.Env.Now, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
+		Cluster: testbed.ClusterID, Kube: engine, Stream: r.Stream, Now: r.Env.Time, Log: slog.New(slog.DiscardHandler), Said: func(say.Text) {},
 	}
 	shell.Beside(r, r.Ctx, "the redeliverer", w.Run)
 	return r

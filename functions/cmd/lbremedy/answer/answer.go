@@ -186,7 +186,6 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		columns = []any{"service", "class then", "verdict then", "class", "verdict", "plan", "finding"}
 	}
 	t := p.Table(columns...)
-	t.Prose("finding")
 	for _, v := range all {
 		v.Record = v.In(p.Language())
 		plan := strings.Join(steps(v.Record), "; ")

@@ -39,8 +39,8 @@ With --print the answer is not given: the Approval is printed as YAML, for the p
 this way, with lbremedy in its Pod.`
 
 func approve(p *cli.Program) *cobra.Command {
-	a := answer{Program: p, verdict: kube.Approve}
-	cmd := &cobra.Command{
+	a := &answer{Program: p, verdict: kube.Approve, of: approvable}
+	cmd := a.command(&cobra.Command{
 		Use:   "approve CASE|NAMESPACE/SERVICE",
 		Short: "Approve the plan of a case that needs approval",
 		Long: `Approve the plan of a case that needs approval. The running worker or function diagnoses
@@ -58,23 +58,14 @@ approval.
 		Example: `  lbremedy approve shop/web
   lbremedy approve 3f9a12bc --digest 0f8e… --for 2h --comment 'CHG-1234'
   lbremedy approve shop/web --print --user ann@example.com --group network | kubectl create -f -`,
-		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: approvable.Complete(p),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.life < time.Minute || a.life > 30*24*time.Hour {
-				return command.Wrong("--for: %s is not between a minute and 30 days", a.life)
-			}
-			return a.run(cmd.Context(), args[0])
-		},
-	}
+	})
 	cmd.Flags().DurationVar(&a.life, "for", approvals.Life, "how `long` the approval is valid if the plan can't be applied at once")
-	a.flags(cmd)
 	return cmd
 }
 
 func reject(p *cli.Program) *cobra.Command {
-	a := answer{Program: p, verdict: kube.Reject, life: approvals.RejectionLife}
-	cmd := &cobra.Command{
+	a := &answer{Program: p, verdict: kube.Reject, of: waiting, life: approvals.RejectionLife}
+	return a.command(&cobra.Command{
 		Use:   "reject CASE|NAMESPACE/SERVICE",
 		Short: "Reject the plan of a case that needs approval",
 		Long: `Reject the plan of a case that needs approval. It is not applied, and nobody is asked about
@@ -87,36 +78,37 @@ approval.
 ` + whoMay,
 		Example: `  lbremedy reject shop/web --comment 'the load balancer is to go'
   lbremedy reject 3f9a12bc --digest 0f8e…`,
-		Args:              command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"),
-		ValidArgsFunction: waiting.Complete(p),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) },
-	}
-	a.flags(cmd)
-	return cmd
+	})
 }
 
 type answer struct {
 	*cli.Program
 	verdict         kube.Verdict
+	of              journal.Want // the cases that can be answered so
 	life            time.Duration
 	digest, comment string
 	print           bool
 	user            kube.User // who creates the printed object
 }
 
-func (a *answer) flags(cmd *cobra.Command) {
+// command completes a command that gives the answer.
+func (a *answer) command(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"), a.of.Complete(a.Program)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) }
 	cmd.Flags().StringVar(&a.digest, "digest", "", "answer only the plan with this `digest`, or one that starts with it")
 	cmd.Flags().StringVar(&a.comment, "comment", "", "`why`, for the journal and the ticket")
 	cmd.Flags().BoolVar(&a.print, "print", false, "print the Approval as YAML, and create nothing")
 	cmd.Flags().StringVar(&a.user.Name, "user", "", "with --print: `name` of who creates it, as kubectl auth whoami says it")
 	cmd.Flags().StringSliceVar(&a.user.Groups, "group", nil, "with --print: `groups` of theirs that the policy asks for")
+	return cmd
 }
 
 func (a *answer) run(ctx context.Context, name string) error {
-	if len(a.comment) > 1024 {
-		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
-	}
 	switch {
+	case a.life < time.Minute || a.life > 30*24*time.Hour:
+		return command.Wrong("--for: %s is not between a minute and 30 days", a.life)
+	case len(a.comment) > 1024:
+		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
 	case a.print && a.user.Name == "":
 		return command.Wrong("--print: name who creates the Approval with --user, as kubectl auth whoami says it")
 	case !a.print && (a.user.Name != "" || len(a.user.Groups) > 0):
@@ -128,11 +120,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	}
 	defer s.Close()
 	a.NotePause(ctx, s)
-	want := waiting
-	if a.verdict == kube.Approve {
-		want = approvable
-	}
-	h, err := want.Single(ctx, a.Program, s, name)
+	h, err := a.of.Single(ctx, a.Program, s, name)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ import (
 
 // Typed asks the person at the terminal to type a name, unless the flag confirms in advance.
 func (p *Program) Typed(name, flag string) error {
-	line, err := p.ask(p.Phrase("To go on, type %s: ", name))
+	fmt.Fprint(p.Err, p.Phrase("To go on, type %s: ", name))
+	line, err := bufio.NewReader(p.In).ReadString('\n')
+	line = strings.TrimSpace(line)
 	if line == name {
 		return nil
 	}
@@ -30,12 +32,6 @@ func (p *Program) Typed(name, flag string) error {
 		return command.Wrong("not confirmed: type %s, or give %s", name, flag)
 	}
 	return command.Wrong("%q is not %s: nothing was done", line, name)
-}
-
-func (p *Program) ask(question string) (string, error) {
-	fmt.Fprint(p.Err, question)
-	line, err := bufio.NewReader(p.In).ReadString('\n')
-	return strings.TrimSpace(line), err
 }
 
 // Person returns the caller: the given name, the kubeconfig's user if the API server answers within seconds, and the machine.
@@ -56,21 +52,18 @@ func (p *Program) Person(ctx context.Context, name string) event.Person {
 }
 
 // Kube returns the cluster of the kubeconfig. It doesn't connect.
-func (p *Program) Kube() (*kube.Cluster, error) {
-	config, err := kube.Load(p.kubeconfig, p.kubecontext)
+func (p *Program) Kube() (*kube.Cluster, error) { return p.KubeAs("") }
+
+// KubeAs returns the cluster of the kubeconfig with the credentials of a token; empty: of the kubeconfig.
+func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
+	config, err := kube.Load(p.Kubeconfig, p.Context)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		config = kube.As(config, token)
 	}
 	return kube.New(config)
-}
-
-// KubeAs returns the cluster of the kubeconfig with the credentials of a token.
-func (p *Program) KubeAs(token string) (*kube.Cluster, error) {
-	config, err := kube.Load(p.kubeconfig, p.kubecontext)
-	if err != nil {
-		return nil, err
-	}
-	return kube.New(kube.As(config, token))
 }
 
 // Whoami returns the name of the user; empty if unknown.

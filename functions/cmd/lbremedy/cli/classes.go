@@ -13,15 +13,18 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
-// Classes returns the IDs of all classes.
-func (p *Program) Classes() []string {
+// IDs returns the sorted IDs of remedies.
+func IDs(of []*remedy.Remedy) []string {
 	var ids []string
-	for _, r := range p.All() {
+	for _, r := range of {
 		ids = append(ids, r.Class)
 	}
 	slices.Sort(ids)
 	return ids
 }
+
+// Classes returns the IDs of all classes.
+func (p *Program) Classes() []string { return IDs(p.All()) }
 
 // All returns the remedies of all classes: the built-in ones, and those of --declarations.
 func (p *Program) All() []*remedy.Remedy { return slices.Concat(functions.All, p.Declared) }
@@ -30,13 +33,7 @@ func (p *Program) All() []*remedy.Remedy { return slices.Concat(functions.All, p
 func (p *Program) Remedies() []*remedy.Remedy { return slices.Concat(p.All(), checks.Remedies()) }
 
 // PolicyClasses returns the IDs that a policy file can name.
-func (p *Program) PolicyClasses() []string {
-	ids := p.Classes()
-	for _, r := range checks.Remedies() {
-		ids = append(ids, r.Class)
-	}
-	return ids
-}
+func (p *Program) PolicyClasses() []string { return IDs(p.Remedies()) }
 
 // ClassOf returns the remedy of a class or check, or an error that names the most similar classes.
 func (p *Program) ClassOf(id string) (*remedy.Remedy, error) {

@@ -10,28 +10,23 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // CompleteFrom completes what a function lists, in its order. If the stream can't be read at once, it offers nothing: shells show no errors.
 func (p *Program) CompleteFrom(list func(ctx context.Context, s *stream.Stream, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if p.Settle(cmd) != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		if p.Settle(cmd) == nil {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+			defer cancel()
+			if s, err := p.Stream(ctx); err == nil {
+				defer s.Close()
+				if all, err := list(ctx, s, args); err == nil {
+					return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+				}
+			}
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-		defer cancel()
-		s, err := p.Stream(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer s.Close()
-		all, err := list(ctx, s, args)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -88,27 +83,19 @@ func (p *Program) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) (
 }
 
 // balanced returns none if the cluster doesn't answer at once: a shell shows no errors.
-func (p *Program) balanced(cmd *cobra.Command) []corev1.Service {
+func (p *Program) balanced(cmd *cobra.Command) (all []corev1.Service) {
 	if p.Settle(cmd) != nil {
 		return nil
 	}
-	c := p.Host()
-	c.Credentials = p.Keys // completion must not prompt
-	env, err := host.ConnectReads(c)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-	defer cancel()
-	var all []corev1.Service
-	err = env.Kube.EachService(ctx, func(svc *corev1.Service) error {
-		if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-			all = append(all, *svc)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil
+	if c, err := p.Kube(); err == nil {
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		_ = c.EachService(ctx, func(svc *corev1.Service) error {
+			if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+				all = append(all, *svc)
+			}
+			return nil
+		})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
-	"github.com/lbremedy/lbremedy/shared/connect"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -37,14 +37,9 @@ func (p *Program) Log() *slog.Logger {
 
 // Host returns the configuration of a host set by the flags.
 func (p *Program) Host() host.Config {
-	return host.Config{
-		Config: connect.Config{
-			Cluster: p.Cluster, Region: p.Region, Kubeconfig: p.kubeconfig, Context: p.kubecontext,
-			Endpoint: p.endpoint, Scheme: p.scheme, VPC: p.vpc, Log: p.Log(),
-		},
-		NATS: p.NATS, NATSToken: p.natsToken, NATSCreds: p.natsCreds, NATSNKey: p.natsNKey, NATSCA: p.natsCA,
-		Who: "cli",
-	}
+	c := p.Config
+	c.Log, c.Who = p.Log(), "cli"
+	return c
 }
 
 // ConnectReads connects to the cluster and the cloud. It checks that there is a key and that the cluster is the one named in the flags.
@@ -82,16 +77,10 @@ var badKey = regex.New(`^(InvalidAccessKey|SignatureDoesNotMatch|IncompleteSigna
 // BadKey reports whether this is Alibaba Cloud's error code for an invalid key.
 func BadKey(code string) bool { return badKey().MatchString(code) }
 
-// SecretFlag adds the flag --secrets, and returns its value or that of LBREMEDY_SECRETS: the directories of files that the policy's sinks may name.
-func (p *Program) SecretFlag(cmd *cobra.Command) func() []string {
-	dirs := cmd.Flags().StringSlice("secrets", []string{"/etc/lbremedy/secrets"},
+// SecretFlag adds the flag --secrets: the directories of files that the policy's sinks may name, by default those in LBREMEDY_SECRETS.
+func (p *Program) SecretFlag(cmd *cobra.Command, to *[]string) {
+	cmd.Flags().StringSliceVar(to, "secrets", strings.Split(cmp.Or(p.Getenv("LBREMEDY_SECRETS"), "/etc/lbremedy/secrets"), ","),
 		"`directories` with the files that sinks of the policy may name, of secrets and templates, separated by commas")
-	return func() []string {
-		if named := p.Getenv("LBREMEDY_SECRETS"); named != "" && !cmd.Flags().Changed("secrets") {
-			return strings.Split(named, ",")
-		}
-		return *dirs
-	}
 }
 
 // Prepare connects to everything that a fix needs. With apply, that includes the stream and the policy in force at each write. Otherwise
@@ -114,10 +103,10 @@ func (p *Program) Prepare(ctx context.Context, file string, apply bool) (*host.C
 	}
 	env, err := p.ConnectReads(ctx, p.Host())
 	switch {
-	case err != nil && s != nil:
-		s.Close()
-		return nil, err
 	case err != nil:
+		if s != nil {
+			s.Close()
+		}
 		return nil, err
 	case s != nil:
 		env.Stream = s

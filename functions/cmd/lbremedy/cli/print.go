@@ -147,21 +147,9 @@ func Wrap(s, indent string, width int) string {
 	s = clocks().ReplaceAllString(command.Local(command.Clean(s)), "$1"+glue+"$2"+glue+"$3")
 	for para := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
 		start := indent + para[:len(para)-len(strings.TrimLeft(para, " "))]
-		line := start
-		for word := range strings.FieldsSeq(para) {
-			gap := " "
-			for _, part := range parts(word) {
-				if line != start && text.StringWidthWithoutEscSequences(line+gap+part) > width {
-					b.WriteString(line + "\n")
-					line = start
-				}
-				if line != start {
-					line += gap
-				}
-				line, gap = line+part, ""
-			}
+		for _, line := range command.Fold(strings.Join(strings.Fields(para), " "), width-Columns(start)) {
+			b.WriteString(strings.TrimRight(start+line, " ") + "\n")
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return strings.ReplaceAll(b.String(), glue, " ")
 }
@@ -170,21 +158,6 @@ func Wrap(s, indent string, width int) string {
 const glue = "\u2800"
 
 var clocks = regex.New(`(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) ([A-Z+-]\w+)`)
-
-// parts splits a word where it can be broken: Chinese breaks between any two characters, but not before a closing or after an opening mark.
-func parts(word string) []string {
-	const closing, opening = "，。；：！？、）”*", "（“*"
-	var list []string
-	begin, last := 0, rune(0)
-	for i, r := range word {
-		wide := unicode.Is(unicode.Han, r) || unicode.Is(unicode.Han, last) || last != 0 && strings.ContainsRune(closing, last)
-		if i > 0 && wide && !strings.ContainsRune(closing, r) && !strings.ContainsRune(opening, last) {
-			list, begin = append(list, word[begin:i]), i
-		}
-		last = r
-	}
-	return append(list, word[begin:])
-}
 
 // Ago returns a time's age as kubectl writes ages.
 func (p *Program) Ago(t time.Time) string {
@@ -204,35 +177,27 @@ func Clock(t time.Time) string {
 
 // A Progress shows the progress of long work at a terminal.
 type Progress struct {
-	to   io.Writer // nil: no terminal
+	p    *Program
 	next time.Time
-	now  func() time.Time
-
-	language *say.Language
 }
 
 // Progress returns a Progress that prints only at a terminal.
-func (p *Program) Progress() *Progress {
-	g := &Progress{language: p.Language(), now: p.Now, next: p.Now().Add(300 * time.Millisecond)}
-	if p.Terminal(p.Err) > 0 {
-		g.to = p.Err
-	}
-	return g
-}
+func (p *Program) Progress() *Progress { return &Progress{p, p.Now().Add(300 * time.Millisecond)} }
 
 // Say replaces the last line, at most a few times a second.
 func (g *Progress) Say(format string, args ...any) {
-	if g.to == nil || g.now().Before(g.next) {
-		return
+	if now := g.p.Now(); now.After(g.next) {
+		g.next = now.Add(100 * time.Millisecond)
+		g.print(g.p.Phrase(format, args...))
 	}
-	g.next = g.now().Add(100 * time.Millisecond)
-	fmt.Fprint(g.to, "\r\x1b[K"+g.language.Phrase(format, args...))
 }
 
 // Done erases the last line.
-func (g *Progress) Done() {
-	if g.to != nil {
-		fmt.Fprint(g.to, "\r\x1b[K")
+func (g *Progress) Done() { g.print("") }
+
+func (g *Progress) print(line string) {
+	if g.p.Terminal(g.p.Err) > 0 {
+		fmt.Fprint(g.p.Err, "\r\x1b[K"+line)
 	}
 }
 

@@ -60,7 +60,7 @@ func (p *Program) named(cmd *cobra.Command, arg string) (string, error) {
 	case p.Plugin && ok && (kind == "svc" || kind == "service" || kind == "services") && kube.ValidName(name):
 		if namespace == "" {
 			var err error
-			if namespace, err = kube.ContextNamespace(p.kubeconfig, p.kubecontext); err != nil {
+			if namespace, err = kube.ContextNamespace(p.Kubeconfig, p.Context); err != nil {
 				return "", command.Mistake{Err: err}
 			}
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,20 +11,21 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // Settings are the global flags.
 type Settings struct {
-	Cluster, Region, kubeconfig, kubecontext string
-	NATS, natsToken, natsCreds, natsNKey     string
-	natsCA                                   string
-	endpoint, scheme                         string
-	vpc                                      bool
-	State                                    string
-	level, format, Output                    string
-	language                                 string
-	declarations                             string
+	host.Config
+	State                  string
+	level, format, Output  string
+	language, declarations string
+}
+
+// choices are the values of flags that have few.
+var choices = map[string][]string{
+	"language": languages, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"},
 }
 
 // AddFlags adds the flags to the root of the commands.
@@ -31,30 +33,30 @@ func (s *Settings) AddFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&s.Cluster, "cluster", "", "`ID` of the ACK cluster")
 	f.StringVar(&s.Region, "region", "", "`region` of the cluster, such as cn-hangzhou")
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
-	f.StringVar(&s.kubecontext, "context", "", "`name` of the context in the kubeconfig")
+	f.StringVar(&s.Kubeconfig, "kubeconfig", "", "kubeconfig `file` (default this pod's cluster, $KUBECONFIG or the one in the home directory)")
+	f.StringVar(&s.Context, "context", "", "`name` of the context in the kubeconfig")
 	f.StringVar(&s.NATS, "nats", "", "`URL` of NATS, several separated by commas (default the one that \"lbremedy up\" runs)")
-	f.StringVar(&s.natsToken, "nats-token", "", "`token` for NATS; other users can read flags, so prefer LBREMEDY_NATS_TOKEN")
-	f.StringVar(&s.natsCreds, "nats-creds", "", "credentials `file` for NATS")
-	f.StringVar(&s.natsNKey, "nats-nkey", "", "`file` with the seed of a NATS user")
-	f.StringVar(&s.natsCA, "nats-ca", "", "`file` with the root certificates of NATS")
-	f.StringVar(&s.endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
-	f.StringVar(&s.scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
-	f.BoolVar(&s.vpc, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
+	f.StringVar(&s.NATSToken, "nats-token", "", "`token` for NATS; other users can read flags, so prefer LBREMEDY_NATS_TOKEN")
+	f.StringVar(&s.NATSCreds, "nats-creds", "", "credentials `file` for NATS")
+	f.StringVar(&s.NATSNKey, "nats-nkey", "", "`file` with the seed of a NATS user")
+	f.StringVar(&s.NATSCA, "nats-ca", "", "`file` with the root certificates of NATS")
+	f.StringVar(&s.Endpoint, "cloud-endpoint", "", "`host:port` to use instead of all endpoints of Alibaba Cloud")
+	f.StringVar(&s.Scheme, "cloud-scheme", "", "HTTPS (default), or HTTP for a loopback `scheme`")
+	f.BoolVar(&s.VPC, "cloud-vpc", false, "use Alibaba Cloud's endpoints inside the VPC")
 	f.StringVar(&s.declarations, "declarations", "", "`folder` with the declarations of classes whose code is in functions only")
 	f.StringVar(&s.State, "state-dir", "", "`directory` of \"lbremedy up\" (default $XDG_STATE_HOME/lbremedy)")
 	f.StringVar(&s.level, "log-level", "warn", "lowest `level` that is logged: debug, info, warn or error")
 	f.StringVar(&s.format, "log-format", "text", "`format` of the log: text or json")
 	f.StringVarP(&s.Output, "output", "o", tableForm, "`format` of the data: "+forms)
 	f.StringVar(&s.language, "language", "", "`language` of what is for people: en or zh (default that of LC_ALL, LC_MESSAGES or LANG)")
-	for name, values := range map[string][]string{
-		"language":  languages,
-		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "cloud-scheme": {"HTTPS", "HTTP"},
-	} {
+	complete := func(name string, values ...cobra.Completion) {
 		command.Complete(root, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	command.Complete(root, "output", cobra.FixedCompletions([]cobra.Completion{tableForm, wideForm, "json", "yaml", "jsonpath=", "go-template="},
-		cobra.ShellCompDirectiveNoFileComp))
+	for name, values := range choices {
+		complete(name, values...)
+	}
+	complete("cloud-scheme", "HTTPS", "HTTP")
+	complete("output", tableForm, wideForm, "json", "yaml", "jsonpath=", "go-template=")
 }
 
 // narrows refuses an empty flag that would narrow down the command, as from a script's unset variable: the command would apply to everything.
@@ -86,20 +88,17 @@ func (p *Program) Settle(cmd *cobra.Command) error {
 	if err := narrows(cmd); err != nil {
 		return err
 	}
-	errs := []error{command.Variables(cmd.Root().PersistentFlags(), p.Getenv), p.declare()}
-	one := func(flag, value string, of ...string) {
-		if !slices.Contains(of, value) {
-			errs = append(errs, command.Wrong("--%s: %q is not one of %s", flag, value, strings.Join(of, ", ")))
-		}
-	}
+	flags := cmd.Root().PersistentFlags()
+	errs := []error{command.Variables(flags, p.Getenv), p.declare()}
 	if _, err := p.writer(); err != nil {
 		errs = append(errs, err)
 	}
-	if p.language != "" {
-		one("language", p.language, languages...)
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		f := flags.Lookup(name)
+		if value := f.Value.String(); value != f.DefValue && !slices.Contains(choices[name], value) {
+			errs = append(errs, command.Wrong("--%s: %q is not one of %s", name, value, strings.Join(choices[name], ", ")))
+		}
 	}
-	one("log-level", p.level, "debug", "info", "warn", "error")
-	one("log-format", p.format, "text", "json")
 	if p.Cluster != "" {
 		if err := event.ValidCluster(p.Cluster); err != nil {
 			errs = append(errs, command.Wrong("--cluster: %w", err))

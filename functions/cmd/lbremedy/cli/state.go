@@ -60,29 +60,28 @@ func (at place) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, "nats-*") // created with mode 0600
-	if err != nil {
-		return say.Errorf("write the state directory: %w", err)
-	}
-	_, err = tmp.Write(append(data, '\n'))
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), placeFile(dir))
+	written := placeFile(dir) + ".new"
+	if err = os.WriteFile(written, append(data, '\n'), 0o600); err == nil {
+		err = os.Rename(written, placeFile(dir))
 	}
 	if err != nil {
-		_ = os.Remove(tmp.Name())
 		return say.Errorf("write the state directory: %w", err)
 	}
 	return nil
 }
 
-// Embed starts NATS in this process, with the previous token.
-func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
+// Embed starts NATS in this process, on the state directory and with the previous token. Locate finds it then.
+func (p *Program) Embed() (*embedded.Server, error) {
+	dir, err := p.StateDir()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, place{}, say.Errorf("make the state directory: %w", err)
+		return nil, say.Errorf("make the state directory: %w", err)
 	}
 	at, err := readPlace(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, place{}, err
+		return nil, err
 	}
 	if at.Token == "" {
 		at.Token = rand.Text()
@@ -91,41 +90,46 @@ func (p *Program) Embed(dir string) (*embedded.Server, place, error) {
 		Dir: filepath.Join(dir, "jetstream"), Port: -1, Token: at.Token, Sync: true, Log: p.Log(),
 	})
 	if errors.Is(err, embedded.ErrInUse) {
-		return nil, place{}, say.Errorf("lbremedy up already runs on the state directory %s: "+
+		return nil, say.Errorf("lbremedy up already runs on the state directory %s: "+
 			"look at it with \"lbremedy ls\", or give this one another --state-dir: %w", dir, err)
 	}
 	if err != nil {
-		return nil, place{}, err
+		return nil, err
 	}
 	at.URL = server.URL()
 	if err := at.write(dir); err != nil {
 		server.Close()
-		return nil, place{}, err
+		return nil, err
 	}
-	return server, at, nil
+	return server, nil
+}
+
+// Locate names the NATS of the state directory in a configuration that names none.
+func (p *Program) Locate(c *host.Config) error {
+	if c.NATS != "" {
+		return nil
+	}
+	dir, err := p.StateDir()
+	if err != nil {
+		return err
+	}
+	at, err := readPlace(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return command.Wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
+	}
+	c.NATS, c.NATSToken, c.NATSCreds, c.NATSNKey, c.NATSCA = at.URL, at.Token, "", "", ""
+	return err
 }
 
 // Stream connects to the NATS of the flags, otherwise of the state directory.
 func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 	c := p.Host()
-	if c.NATS != "" {
-		return Dial(ctx, c)
-	}
-	dir, err := p.StateDir()
-	if err != nil {
+	if err := p.Locate(&c); err != nil {
 		return nil, err
 	}
-	at, err := readPlace(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, command.Wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c.NATS, c.NATSToken, c.NATSCreds, c.NATSCA = at.URL, at.Token, "", ""
-	c.NATSNKey = ""
 	s, err := Dial(ctx, c)
-	if errors.Is(err, stream.ErrUnavailable) {
+	if p.NATS == "" && errors.Is(err, stream.ErrUnavailable) {
+		dir, _ := p.StateDir() // Locate has found it
 		return nil, say.Errorf("\"lbremedy up\" does not run on the state directory %s: start it, or name a NATS with --nats: %w", dir, err)
 	}
 	return s, err
@@ -133,32 +137,16 @@ func (p *Program) Stream(ctx context.Context) (*stream.Stream, error) {
 
 // Known reports whether the flags or the state directory name a NATS.
 func (p *Program) Known() bool {
-	if p.NATS != "" {
-		return true
-	}
-	dir, err := p.StateDir()
-	if err != nil {
-		return false
-	}
-	_, err = os.Stat(placeFile(dir))
-	return err == nil
+	return !errors.As(p.Locate(new(p.Config)), new(command.Mistake))
 }
 
 // Address returns the address of NATS from the flags or the state directory, without secrets; empty if unknown.
 func (p *Program) Address() string {
-	list := p.NATS
-	if list == "" {
-		dir, err := p.StateDir()
-		if err != nil {
-			return ""
-		}
-		at, err := readPlace(dir)
-		if err != nil {
-			return ""
-		}
-		list = at.URL
+	c := p.Config
+	if p.Locate(&c) != nil {
+		return ""
 	}
-	return event.Addresses(list)
+	return event.Addresses(c.NATS)
 }
 
 // Dial connects to the NATS of a configuration. An invalid configuration is a mistake of the caller.

@@ -16,14 +16,10 @@ type Table struct {
 	p       *Program
 	columns []any // English
 	rows    [][]any
-	prose   int // column of sentences, which is shortened later than names; -1: none
 }
 
 // Table returns a table with these columns.
-func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns, prose: -1} }
-
-// Prose gives the column twice as much room as names.
-func (t *Table) Prose(column string) { t.prose = slices.Index(t.columns, any(column)) }
+func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns} }
 
 // AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line constant.
 func (t *Table) AppendRow(row []any) {
@@ -43,14 +39,19 @@ func (t *Table) Render() {
 	if len(t.rows) == 0 {
 		return
 	}
-	limit := 0
-	if !t.p.Wide() {
-		limit = t.p.Terminal(t.p.Out)
+	heads, widths, sum := make([]any, len(t.columns)), make([]int, len(t.columns)), 0
+	for i, name := range t.columns {
+		heads[i] = t.p.Language().Format(fmt.Sprint(name))
+		widths[i] = Columns(heads[i])
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], Columns(row[i]))
+		}
+		sum += widths[i]
 	}
-	widths, gap := t.fit(limit)
-	var heads []any
-	for i := range t.columns {
-		heads = append(heads, t.head(i))
+	gap, gaps := 3, len(t.columns)-1
+	if limit := t.p.Terminal(t.p.Out); limit > 0 && !t.p.Wide() && sum+gap*gaps > limit {
+		gap = 2
+		t.shorten(heads, widths, sum+gap*gaps-limit)
 	}
 	w := command.Table(heads...)
 	w.Style().Box.PaddingRight = strings.Repeat(" ", gap)
@@ -67,28 +68,18 @@ func (t *Table) Render() {
 	w.Render()
 }
 
-// fit returns the width of each column and the space between two; limit 0: none. The widest columns are shortened first, at most to their names.
-func (t *Table) fit(limit int) (widths []int, gap int) {
-	sum := 0
-	for i := range t.columns {
-		widths = append(widths, t.natural(i))
-		sum += widths[i]
-	}
-	if gap = 3; limit == 0 || sum+gap*(len(widths)-1) <= limit {
-		return widths, gap
-	}
-	gap = 2
+// shorten takes that many columns off the widths, first off the widest, and at most down to the names.
+func (t *Table) shorten(heads []any, widths []int, over int) {
 	natural := slices.Clone(widths)
-	over := sum + gap*(len(widths)-1) - limit
 	for _, whole := range []int{short, 0} {
 		for ; over > 0; over-- {
 			widest, most := -1, 0
 			for i, w := range widths {
-				may := natural[i] > whole && w > max(least, Columns(t.head(i)))
-				switch name := t.columns[i]; {
-				case i == t.prose:
+				may := natural[i] > whole && w > max(least, Columns(heads[i]))
+				switch t.columns[i] {
+				case "title", "cause", "finding", "why", "Why", "reason", "error": // sentences
 					w /= 2
-				case name == "service" || name == "about": // a person has to type it
+				case "service", "about": // a person has to type it
 					w = w * 3 / 4
 				}
 				if may && w >= most {
@@ -101,21 +92,10 @@ func (t *Table) fit(limit int) (widths []int, gap int) {
 			widths[widest]--
 		}
 	}
-	return widths, gap
 }
 
 // least is the smallest width of a shortened text.
 const least = 8
-
-func (t *Table) natural(column int) int {
-	most := Columns(t.head(column))
-	for _, row := range t.rows {
-		most = max(most, Columns(row[column]))
-	}
-	return most
-}
-
-func (t *Table) head(column int) string { return t.p.Language().Format(fmt.Sprint(t.columns[column])) }
 
 // Columns returns how many columns a text takes; a Chinese character takes two.
 func Columns(cell any) int { return text.StringWidthWithoutEscSequences(fmt.Sprint(cell)) }

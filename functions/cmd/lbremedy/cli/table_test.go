@@ -14,7 +14,6 @@ func TestTableFits(t *testing.T) {
 		p := &Program{Out: &out, Getenv: func(string) string { return "" }, Terminal: func(any) int { return width }}
 		p.Output = output
 		table := p.Table("case", "service", "class", "result", "age", "finding")
-		table.Prose("finding")
 		table.AppendRow([]any{"3f9a12bc", "shop-of-the-north/frontend", "shared-instance-discontinued", "needs-approval", "12d",
 			"The Service has no CLB yet\nand asks for a kind that\tAlibaba Cloud no longer sells, with 中文 in between."})
 		table.AppendRow([]any{"3f9a12bd", "", "x", "fixed", "1s", ""})

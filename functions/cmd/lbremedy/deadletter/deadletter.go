@@ -176,7 +176,6 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 
 func listLetters(p *cli.Program, list []letter) {
 	t := p.Table("id", "age", "class", "service", "reason")
-	t.Prose("reason")
 	for _, l := range list {
 		t.AppendRow([]any{l.ID, p.Ago(l.At), command.Clean(cmp.Or(l.Class, "-")), command.Clean(l.about()), cli.Plain(l.Reason)})
 	}

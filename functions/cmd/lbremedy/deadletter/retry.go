@@ -138,7 +138,6 @@ func printFates(p *cli.Program, fates []fate) error {
 			return
 		}
 		t := p.Table("id", "result", "why")
-		t.Prose("why")
 		for _, f := range fates {
 			t.AppendRow([]any{f.ID, f.Result, cli.Plain(cli.Capital(p.Tell(f.why)))})
 		}

@@ -143,7 +143,6 @@ func checksCommand(p *cli.Program) *cobra.Command {
 			}
 			return p.Print(list, func() {
 				t := p.Table("check", "title", "fixes", "manifests")
-				t.Prose("title")
 				for _, e := range list {
 					t.AppendRow([]any{e.Check, p.Language().Format(e.Title), yes(len(e.Fix) > 0), yes(e.Manifest)})
 				}
@@ -377,7 +376,6 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 			columns = []any{"severity", "check", "about", "line", "finding"}
 		}
 		t := p.Table(columns...)
-		t.Prose("finding")
 		for _, f := range r.Findings {
 			at := yes(f.Fixable)
 			if ofFiles {
@@ -392,7 +390,6 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 		named = 3
 	}
 	t := p.Table("unknown", "about", "why")
-	t.Prose("why")
 	for _, u := range together(r.Unknown, named) {
 		t.AppendRow([]any{p.Paint(cli.Yellow, u.Check), command.Clean(u.About.String()), cli.Plain(p.Tell(u.Why))})
 	}

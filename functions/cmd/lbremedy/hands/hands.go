@@ -2,12 +2,8 @@
 package hands
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
+	"github.com/lbremedy/lbremedy/shared/hand/route"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
@@ -139,24 +136,15 @@ func (t *test) read(address string) (*hand.Remote, []hand.Recorded, error) {
 			return nil, nil, command.Wrong("--cases: %s: %w", t.cases, err)
 		}
 	}
-	known := functions.Chinese(chinese.Language)()
-	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: poster(address)}, cases, nil
-}
-
-func poster(address string) func(context.Context, []byte) ([]byte, error) {
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := &http.Client{Timeout: time.Minute, CheckRedirect: stay}
-	return func(ctx context.Context, call []byte) ([]byte, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(call))
-		if err != nil {
-			return nil, errors.Join(err, hand.ErrUnavailable)
-		}
-		r.Header.Set("Content-Type", hand.MediaType)
-		answer, err := client.Do(r)
-		if err != nil {
-			return nil, errors.Join(err, hand.ErrUnsure)
-		}
-		defer answer.Body.Close()
-		return io.ReadAll(io.LimitReader(answer.Body, hand.MaxAnswer+1))
+	to, err := route.To(address)
+	if err != nil {
+		return nil, nil, err
 	}
+	send := func(ctx context.Context, call []byte) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		return to.Send(ctx, call)
+	}
+	known := functions.Chinese(chinese.Language)()
+	return &hand.Remote{Class: class, Key: key, Decode: step.Decode, Known: known.Has, Send: send}, cases, nil
 }

@@ -192,7 +192,6 @@ func printCases(p *cli.Program, cases []Case) {
 		columns = append([]any{"cluster"}, columns...)
 	}
 	t := p.Table(append(columns, "finding")...)
-	t.Prose("finding")
 	ids := shortIDs(p, cases, func(c Case) string { return c.Case })
 	for _, c := range cases {
 		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}

@@ -38,7 +38,6 @@ breaker is open, and its plans need approval until a person closes it.`,
 					return
 				}
 				t := p.Table("Class", "Cluster", "Since", "Why")
-				t.Prose("Why")
 				for _, b := range open {
 					t.AppendRow([]any{b.Class, b.Cluster, cli.Clock(b.At), command.Clean(b.Why.String())})
 				}

@@ -67,7 +67,7 @@ type checked struct {
 }
 
 func check(p *cli.Program) *cobra.Command {
-	var secrets func() []string
+	var secrets []string
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a policy, and say what it allows and what it would change",
@@ -88,7 +88,7 @@ written. The policy in force does not change.`,
 			if err != nil {
 				return err
 			}
-			if err := ticket.CheckTexts(v.Sinks, secrets()); err != nil {
+			if err := ticket.CheckTexts(v.Sinks, secrets); err != nil {
 				return command.Mistake{Err: err}
 			}
 			c := checked{Policy: v.Policy, Version: v.Digest}
@@ -106,7 +106,7 @@ written. The policy in force does not change.`,
 			})
 		},
 	}
-	secrets = p.SecretFlag(cmd)
+	p.SecretFlag(cmd, &secrets)
 	return cmd
 }
 

@@ -81,7 +81,6 @@ func (s screen) losses() {
 	}
 	if len(losses) > 0 {
 		t := s.p.Table("lost", "class", "overdue", "why")
-		t.Prose("why")
 		for _, x := range losses {
 			name := x.Service.UID
 			if x.Service.Name != "" {

@@ -103,7 +103,6 @@ and the ticket at each sink: its ID, or that the sink rejects it.`,
 			}
 			return p.Print(english, func() {
 				t := p.Table("incident", "cause", "failing", "over", "age", "tickets")
-				t.Prose("cause")
 				for _, i := range list {
 					t.AppendRow([]any{i.ID, cli.Plain(i.Cause), i.Failing, len(i.Members) - i.Failing, p.Ago(i.Since), cli.Plain(sinks(p, i.Tickets))})
 				}
@@ -242,7 +241,6 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 	}
 	fmt.Fprintln(p.Out)
 	t = p.Table("sink", "ticket", "status", "sent", "last", "error")
-	t.Prose("error")
 	for _, k := range i.Tickets {
 		last := p.Phrase("never")
 		if !k.At.IsZero() {

@@ -39,7 +39,11 @@ func (u *upRun) Notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	return u.notifier(ctx, env)
 }
 
-func (t *notifier) Change(ctx context.Context) *notifier { return t.change(ctx) }
+// Change takes what is followed next.
+func (t *notifier) Change(ctx context.Context) *notifier {
+	t.taken = *t.change(ctx)
+	return t
+}
 
 func (t *notifier) People() []policy.Person { return t.people }
 

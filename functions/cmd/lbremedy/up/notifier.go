@@ -20,14 +20,19 @@ import (
 
 type notifier struct {
 	*upRun
-	env      *host.Connection
+	env   *host.Connection
+	again time.Duration // interval of retrying faulty sinks
+	count func(sink, kind string, n float64)
+	taken
+}
+
+// A taken is what is followed of a policy.
+type taken struct {
 	sinks    []policy.Sink     // in force
 	people   []policy.Person   // whose clicks count there
 	notified []policy.Sink     // those notified
 	faults   map[string]string // by sink: why it is not notified as the policy says
-	again    time.Duration     // interval of retrying those
 	follower *ticket.Follower
-	count    func(sink, kind string, n float64)
 }
 
 func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, error) {
@@ -36,10 +41,10 @@ func (u *upRun) notifier(ctx context.Context, env *host.Connection) (*notifier, 
 	if err != nil {
 		t.pause(err)
 	}
-	if err := t.take(v, nil); err != nil {
+	if t.taken, err = t.take(v, nil); err != nil {
 		return nil, err
 	}
-	t.report()
+	t.report(t.taken)
 	return t, nil
 }
 
@@ -50,13 +55,13 @@ func (t *notifier) pause(why error) {
 }
 
 // take makes a follower. A faulty sink gets the built-in text, its previous configuration, or nothing: it must not affect other sinks or failures.
-func (t *notifier) take(v policy.Version, before []policy.Sink) error {
-	t.sinks, t.people, t.notified, t.faults = v.Sinks, v.People, nil, map[string]string{}
+func (t *notifier) take(v policy.Version, before []policy.Sink) (taken, error) {
+	now := taken{sinks: v.Sinks, people: v.People, faults: map[string]string{}}
 	try := func(s policy.Sink) error {
 		if err := errors.Join(s.URLFrom.Readable(t.secrets), s.SecretFrom.Readable(t.secrets)); err != nil {
 			return err
 		}
-		_, err := t.following(s)
+		_, err := t.following(v.People, s)
 		return err
 	}
 	for _, s := range v.Sinks {
@@ -72,33 +77,33 @@ func (t *notifier) take(v policy.Version, before []policy.Sink) error {
 		for i, way := range ways {
 			err := try(way)
 			if err == nil {
-				t.notified = append(t.notified, way)
+				now.notified = append(now.notified, way)
 				break
 			}
 			if i == 0 {
-				t.faults[s.Name] = event.Redact(err.Error())
+				now.faults[s.Name] = event.Redact(err.Error())
 			}
 		}
 	}
 	var err error
-	t.follower, err = t.following(t.notified...)
-	return err
+	now.follower, err = t.following(v.People, now.notified...)
+	return now, err
 }
 
-func (t *notifier) following(sinks ...policy.Sink) (*ticket.Follower, error) {
+func (t *notifier) following(people []policy.Person, sinks ...policy.Sink) (*ticket.Follower, error) {
 	return ticket.New(ticket.Config{
 		Stream: t.env.Stream, Sinks: sinks, Remedies: t.Program.Remedies(), Cluster: t.env.Cluster, Kube: t.env.Clients.KubeWriter, Language: cli.Tongue,
-		Answers: t.env.Kube, People: t.people, Secrets: t.secrets, Cloud: t.env.Clients.Cloud, CloudWriter: t.env.Clients.CloudWriter, Log: t.env.Log,
+		Answers: t.env.Kube, People: people, Secrets: t.secrets, Cloud: t.env.Clients.Cloud, CloudWriter: t.env.Clients.CloudWriter, Log: t.env.Log,
 		Count: t.count,
 	})
 }
 
-func (t *notifier) report() {
-	for _, s := range t.notified {
+func (t *notifier) report(now taken) {
+	for _, s := range now.notified {
 		t.Note("Notified: %s (%s).", s.Name, s.Kind)
 	}
-	for _, s := range t.sinks {
-		if why := t.faults[s.Name]; why != "" {
+	for _, s := range now.sinks {
+		if why := now.faults[s.Name]; why != "" {
 			t.Log().Error("a sink can't be notified as the policy says; trying again", "sink", s.Name, "error", why)
 		}
 	}
@@ -113,14 +118,14 @@ func (t *notifier) run(ctx context.Context) error {
 		stop()
 		wait.Wait()
 		if next != nil {
-			t.sinks, t.people, t.notified, t.faults, t.follower = next.sinks, next.people, next.notified, next.faults, next.follower
+			t.taken = *next
 		}
 	}
 	return nil
 }
 
-// change returns a new notifier when sinks or people change or a fault ends; nil if ctx ends before.
-func (t *notifier) change(ctx context.Context) *notifier {
+// change returns what is followed next when sinks or people change or a fault ends; nil if ctx ends before.
+func (t *notifier) change(ctx context.Context) *taken {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	tried := time.Now()
@@ -147,15 +152,15 @@ func (t *notifier) change(ctx context.Context) *notifier {
 				t.count(name, ticket.Refused, 1)
 			}
 		}
-		next := &notifier{upRun: t.upRun, env: t.env, count: t.count}
-		if err := next.take(v, t.notified); err != nil {
+		next, err := t.take(v, t.notified)
+		if err != nil {
 			t.Log().Error("the sinks of the policy are not taken; the last good ones stay", "error", event.Redact(err.Error()))
 			continue
 		}
 		if same && maps.Equal(next.faults, t.faults) {
 			continue
 		}
-		next.report()
-		return next
+		t.report(next)
+		return &next
 	}
 }

@@ -2,7 +2,6 @@ package up
 
 import (
 	"strings"
-	"time"
 
 	"github.com/lbremedy/lbremedy/shared/command"
 )
@@ -33,17 +32,4 @@ func (p parts) who() string {
 		return "exporter"
 	}
 	return "notifier"
-}
-
-// check returns what the parts lack, or nil. An embedded NATS holds what its exporter stores for its worker, so a single part can't use it.
-func (p parts) check(nats, policy string, every time.Duration) error {
-	switch {
-	case nats == "" && !(p.exporter && p.worker):
-		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
-	case policy != "" && !p.worker && !p.notifier:
-		return command.Wrong("--policy: an exporter alone does not apply a policy: leave it out, or add worker or notifier to --parts")
-	case every != 0 && !p.worker:
-		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -34,16 +35,14 @@ func (p *probes) flags(of *cli.Program, cmd *cobra.Command) {
 }
 
 func (p *probes) check(of *cli.Program, parts parts) error {
-	if p.every == 0 {
+	switch {
+	case p.every == 0:
 		return nil
-	}
-	if !parts.notifier {
+	case !parts.notifier:
 		return command.Wrong("--probe: only the notifier probes: leave it out, or add notifier to --parts")
-	}
-	if p.every < shortest {
+	case p.every < shortest:
 		return command.Wrong("--probe: %s is less than %s, which a probe may take", p.every, shortest)
-	}
-	if !kube.ValidName(p.namespace) {
+	case !kube.ValidName(p.namespace):
 		return command.Wrong("--probe-namespace: no namespace can be called %q", p.namespace)
 	}
 	if len(p.classes) == 0 {
@@ -61,16 +60,8 @@ func (u *upRun) probing(ctx context.Context, env *host.Connection, said *observe
 	p := &probe.Prober{
 		Cluster: u.Cluster, Namespace: u.probes.namespace, Classes: u.probes.classes, Kube: env.Kube, Writer: env.Clients.KubeWriter, Stream: env.Stream,
 	}
-	tick := time.NewTicker(u.probes.every)
-	defer tick.Stop()
-	for {
-		u.probed(ctx, p, said)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) { u.probed(ctx, p, said) }, u.probes.every)
+	return nil
 }
 
 func (u *upRun) probed(ctx context.Context, p *probe.Prober, said *observe.Probe) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/lbremedy/lbremedy/events/exporter"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
@@ -38,6 +39,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/stream"
@@ -77,7 +79,6 @@ type upRun struct {
 
 func upCommand(p *cli.Program) *cobra.Command {
 	u := &upRun{Program: p, said: map[string]string{}}
-	var secrets func() []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Watch a cluster and handle its failures, all in one process",
@@ -114,7 +115,6 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
   lbremedy up --cluster c1234 --region cn-hangzhou --nats tls://nats:4222 --parts notifier`,
 		Args: command.Exactly(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u.secrets = secrets()
 			if u.streams.Replicas < 0 {
 				return command.Wrong("--replicas: %d is negative", u.streams.Replicas)
 			}
@@ -135,7 +135,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 		"`number` of failures of one namespace that are published per second; more wait, the newest of each Service and class")
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	u.posts.Flags(cmd.Flags().StringVar)
-	secrets = p.SecretFlag(cmd)
+	p.SecretFlag(cmd, &u.secrets)
 	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
 	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
 	sizeFlags(cmd, &u.streams)
@@ -180,23 +180,26 @@ func (u *upRun) run(ctx context.Context) error {
 	if err := config.Validate(); err != nil {
 		return command.Mistake{Err: err}
 	}
-	if err := u.parts.check(config.NATS, u.policy, u.every); err != nil {
-		return err
-	}
-	if u.workers < 1 {
+	switch {
+	case u.NATS == "" && !(u.parts.exporter && u.parts.worker): // an embedded NATS holds what its exporter stores for its worker
+		return command.Wrong("--parts: exporter and worker don't both run here: name the NATS that they share with --nats or LBREMEDY_NATS")
+	case u.policy != "" && !u.parts.worker && !u.parts.notifier:
+		return command.Wrong("--policy: an exporter alone does not apply a policy: leave it out, or add worker or notifier to --parts")
+	case u.every != 0 && !u.parts.worker:
+		return command.Wrong("--doctor: only the worker runs the doctor: leave it out, or add worker to --parts")
+	case u.workers < 1:
 		return command.Wrong("--workers: %d is less than one", u.workers)
-	}
-	if u.runs < 1 {
+	case u.runs < 1:
 		return command.Wrong("--runs: %d is less than one", u.runs)
+	case !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1:
+		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
+	case u.every != 0 && u.every < oftenest:
+		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
+	case u.posts.Address != "" && !u.parts.exporter:
+		return command.Wrong("--from-http: only the exporter reads Events: leave it out, or add exporter to --parts")
 	}
 	if err := u.probes.check(u.Program, u.parts); err != nil {
 		return err
-	}
-	if !(u.rate > 0) || math.IsInf(u.rate, 0) || u.burst < 1 {
-		return command.Wrong("--namespace-rate and --namespace-burst: %g and %d are not both above zero", u.rate, u.burst)
-	}
-	if u.every != 0 && u.every < oftenest {
-		return command.Wrong("--doctor: %s is less than %s: each run takes API calls from the controller", u.every, oftenest)
 	}
 	if err := u.choose(ctx); err != nil {
 		return err
@@ -209,9 +212,6 @@ func (u *upRun) run(ctx context.Context) error {
 		defer listener.Close()
 	}
 	u.posts.Token = os.Getenv(exporter.PostsToken)
-	if u.posts.Address != "" && !u.parts.exporter {
-		return command.Wrong("--from-http: only the exporter reads Events: leave it out, or add exporter to --parts")
-	}
 	posts, err := u.posts.Listen()
 	if err != nil {
 		return command.Mistake{Err: err}
@@ -237,17 +237,14 @@ func (u *upRun) run(ctx context.Context) error {
 		return err
 	}
 	if config.NATS == "" {
-		dir, err := u.StateDir()
-		if err != nil {
-			return err
-		}
-		server, at, err := u.Embed(dir)
+		server, err := u.Embed()
 		if err != nil {
 			return err
 		}
 		defer server.Close()
-		config.NATS, config.NATSToken, config.NATSCreds, config.NATSCA = at.URL, at.Token, "", ""
-		config.NATSNKey = ""
+	}
+	if err := u.Locate(&config); err != nil {
+		return err
 	}
 	s, err := cli.Dial(ctx, config)
 	if err != nil {
@@ -295,12 +292,11 @@ func (u *upRun) endTraces(ctx context.Context) {
 }
 
 // choose treats an unusable file as the caller's mistake; a ConfigMap may be repaired while up runs.
-func (u *upRun) choose(ctx context.Context) error {
+func (u *upRun) choose(ctx context.Context) (err error) {
 	if u.policy == "" {
 		u.source = policyfile.FromNothing(u.ParsePolicy)
 		return nil
 	}
-	var err error
 	if u.source, err = u.PolicySource(u.policy); err != nil || cli.InConfigMap(u.policy) {
 		return err
 	}
@@ -310,22 +306,14 @@ func (u *upRun) choose(ctx context.Context) error {
 	return nil
 }
 
-// declaredIDs returns the IDs of the declared classes.
-func (u *upRun) declaredIDs() []string {
-	var ids []string
-	for _, r := range u.Declared {
-		ids = append(ids, r.Class)
-	}
-	return ids
-}
-
+// inForce says a change of the policy, and reports the policy to NATS.
 func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	v, err := u.source.Read(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	now, before := policy.InForce{
-		Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now(), Declared: u.declaredIDs(),
+		Version: v.Digest, Text: v.Text, Source: u.source.Name, Since: u.Now(), Declared: cli.IDs(u.Declared),
 	}, u.reported
 	if err != nil {
 		now.Wrong = event.Redact(err.Error())
@@ -410,7 +398,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 			return err
 		}
 		w := &approval.Redeliverer{
-			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Now: env.Now, Log: u.Log(), Said: func(text say.Text) { u.Note("%s", text) },
+			Cluster: u.Cluster, Kube: env.Kube, Stream: env.Stream, Now: u.Now, Log: u.Log(), Said: func(text say.Text) { u.Note("%s", text) },
 		}
 		begin = append(begin,
 			func() error { return h.Work(ctx, u.workers) },
@@ -499,10 +487,6 @@ const oftenest = 5 * time.Minute
 // scheduled first waits for a random time: programs that start together would spend the account's calls together. A failed run is retried
 // at the next interval.
 func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *observe.Doctor) error {
-	next := time.NewTimer(rand.N(min(u.every/10, startWithin)))
-	defer next.Stop()
-	tick := time.NewTicker(u.every)
-	defer tick.Stop()
 	last := func() {
 		switch at, err := p.Ended(ctx); {
 		case err == nil:
@@ -512,17 +496,11 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 		}
 	}
 	last() // a process that dies in its runs restarts repeatedly
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-next.C:
-		case <-tick.C:
-		}
+	retry.Sleep(ctx, rand.N(min(u.every/10, startWithin)))
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		r, err := p.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
 		case errors.Is(err, doctor.ErrElsewhere):
 			last() // the other one may have died
 			u.Log().Info("another process runs the doctor on the cluster now")
@@ -534,7 +512,8 @@ func (u *upRun) scheduled(ctx context.Context, p *doctor.ScheduledRun, said *obs
 			u.Note("Scheduled run: %s opened, %d closed, %d still open, %d unknown. To see the findings: lbremedy doctor.",
 				say.Count(r.Opened, "case"), r.Closed, r.StillOpen, len(r.Result.Unknown))
 		}
-	}
+	}, u.every)
+	return nil
 }
 
 func checkIDs(checks []*doctor.Check) []string {
