@@ -1,7 +1,5 @@
 package observe
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Notifications count notifications of people.
 type Notifications struct {
 	Opened, Updated, Closed, Reopened int64 // tickets
@@ -19,25 +17,14 @@ func (t Notifications) Plus(o Notifications) Notifications {
 
 // Tickets registers each sink's notifications, by its name in the policy; each scrape calls ask, which must be quick.
 func (m *Metrics) Tickets(ask func() map[string]Notifications) {
-	m.ours.MustRegister(sinks{ask, prometheus.NewDesc("lbremedy_notifications_total",
-		"Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it failed to take and gets again, or refused.",
-		[]string{"sink", "kind"}, nil)})
-}
-
-// sinks collects by name: the policy lists the sinks, and may change.
-type sinks struct {
-	ask  func() map[string]Notifications
-	desc *prometheus.Desc
-}
-
-func (s sinks) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
-
-func (s sinks) Collect(to chan<- prometheus.Metric) {
-	for name, t := range s.ask() {
-		for kind, n := range map[string]int64{
-			"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
-		} {
-			to <- prometheus.MustNewConstMetric(s.desc, prometheus.CounterValue, float64(n), name, kind)
+	m.ours.MustRegister(scraped(func(to emit) {
+		for name, t := range ask() {
+			for kind, n := range map[string]int64{
+				"opened": t.Opened, "updated": t.Updated, "closed": t.Closed, "reopened": t.Reopened, "retried": t.Retried, "refused": t.Refused,
+			} {
+				to(float64(n), "lbremedy_notifications_total", "Notifications of people: tickets opened, updated, closed or reopened at a sink, and those that it "+
+					"failed to take and gets again, or refused.", "sink", name, "kind", kind)
+			}
 		}
-	}
+	}))
 }

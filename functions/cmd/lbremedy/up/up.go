@@ -478,7 +478,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 // measure returns functions that keep metrics current. Only the notifier measures the overall state, which several programs would count twice.
 func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, tickets *notifier) []func() error {
 	u.metrics.Full(s.Full)
-	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
+	u.metrics.Traces(u.traces.Stats)
 	if x != nil {
 		u.metrics.Exporter(x.Export)
 	}
@@ -487,10 +487,11 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 	}
 	u.metrics.Tickets(tickets.notifications)
 	return []func() error{func() error {
-		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
+		u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
 			func(err error) {
 				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
 			})
+		return nil
 	}}
 }
 
