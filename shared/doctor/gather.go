@@ -692,33 +692,39 @@ func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 }
 
 func (g *snapshotReader) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
-	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
-	if err != nil {
+	if err := g.groups(ctx, b); err != nil {
 		return err
 	}
+	b.Groups = slices.DeleteFunc(b.Groups, func(to Group) bool { return len(to.Listeners) == 0 })
 	behind := map[cloud.ListenerPort]string{}
-	for _, v := range groups {
-		if len(v.Listeners) == 0 {
-			continue
+	for i := range b.Groups {
+		for _, l := range b.Groups[i].Listeners {
+			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = b.Groups[i].ID
 		}
-		for _, l := range v.Listeners {
-			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = v.ID
-		}
-		to := Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Backends: []cloud.Backend{}}
-		if v.Servers > 0 {
-			whole, err := g.cloud.SLB.VServerGroup(ctx, v.ID)
-			if err != nil {
-				to.Failed = late(ctx, err)
-			}
-			to.Backends = whole.Backends
-		}
-		b.Groups = append(b.Groups, to)
+		g.servers(ctx, &b.Groups[i])
 	}
 	for _, p := range ports {
 		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol,
 			VServerGroup: behind[cloud.ListenerPort{Port: p.Port, Protocol: p.Protocol}]})
 	}
 	return nil
+}
+
+// groups reads the groups of a CLB.
+func (g *snapshotReader) groups(ctx context.Context, b *LoadBalancer) error {
+	list, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
+	for _, v := range list {
+		b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
+	}
+	return err
+}
+
+// servers reads the backends of a CLB's group.
+func (g *snapshotReader) servers(ctx context.Context, to *Group) {
+	if to.Servers > 0 {
+		whole, err := g.cloud.SLB.VServerGroup(ctx, to.ID)
+		to.Backends, to.Failed = whole.Backends, late(ctx, err)
+	}
 }
 
 func readListeners(ctx context.Context, g *snapshotReader) (int, error) {
@@ -737,12 +743,8 @@ func readListeners(ctx context.Context, g *snapshotReader) (int, error) {
 func readGroups(ctx context.Context, g *snapshotReader) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
 	n, _ := each(g, Groups, list, func(b *LoadBalancer) int {
-		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
-		for _, v := range groups {
-			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
-		}
-		g.failed(ctx, b, Groups, err)
-		return len(groups)
+		g.failed(ctx, b, Groups, g.groups(ctx, b))
+		return len(b.Groups)
 	})
 	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
 		return n, nil // no server groups exist yet
@@ -776,10 +778,8 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
 			to.Failed = late(ctx, to.Failed)
 			to.Servers = len(to.Backends)
-		} else if to.Servers > 0 {
-			var whole cloud.VServerGroup
-			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
-			to.Backends, to.Failed = whole.Backends, late(ctx, to.Failed)
+		} else {
+			g.servers(ctx, to)
 			if errors.Is(to.Failed, cloud.ErrNotFound) { // it was deleted meanwhile, maybe with its load balancer
 				if _, err := g.cloud.SLB.VServerGroups(ctx, at.of.ID); errors.Is(err, cloud.ErrNotFound) {
 					g.failed(ctx, at.of, Backends, err)

@@ -118,8 +118,8 @@ func (c *Check) fixable(s *Snapshot, found []Finding) {
 	}
 }
 
-// Only returns the part of the result about Services of these names, "namespace/name": findings about one of them or affecting one. What is
-// unknown of other objects, or of every Service, stays.
+// Only returns the part of the result about Services of these names, "namespace/name": findings about one of them or affecting one. The
+// unknowns about other objects, or about every Service, stay.
 func (r Result) Only(of func(name string) bool) Result {
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !of(f.About.String()) && !slices.ContainsFunc(f.Services, of) })
 	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u Unknown) bool {

@@ -208,7 +208,8 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*o
 			}
 			rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 			if err != nil {
-				p.Env.Logger().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+				p.Env.Logger().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence,
+					"error", event.Redact(err.Error()))
 				return nil
 			}
 			if isOpen(rec) {

@@ -29,7 +29,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/observe"
 )
 
 const (
@@ -56,6 +55,13 @@ type Sender struct {
 	sent, dropped, lost atomic.Int64
 	failing             bool            // the last request failed, and that was logged
 	known               map[string]bool // spans that were sent, by ID
+}
+
+// Stats count the results of spans.
+type Stats struct {
+	Sent    int64 // spans that the collector has taken
+	Dropped int64 // spans that it has not taken
+	Lost    int64 // records whose spans were never made, since too many waited
 }
 
 // New returns a Sender to the collector in OpenTelemetry's variables, or nil if they name none. Invalid variables are an error. The
@@ -129,11 +135,11 @@ func (s *Sender) OnRun(r event.Record) {
 }
 
 // Stats returns the results of spans so far.
-func (s *Sender) Stats() observe.Spans {
+func (s *Sender) Stats() Stats {
 	if s == nil {
-		return observe.Spans{}
+		return Stats{}
 	}
-	return observe.Spans{Sent: s.sent.Load(), Dropped: s.dropped.Load(), Lost: s.lost.Load()}
+	return Stats{Sent: s.sent.Load(), Dropped: s.dropped.Load(), Lost: s.lost.Load()}
 }
 
 // Shutdown sends waiting spans and ends the sender. It drops spans not sent when ctx ends.

@@ -27,7 +27,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -266,7 +265,7 @@ func TestOnRun(t *testing.T) {
 	if c.paths[0] != "/base/v1/traces" || c.auth != "Bearer x" || log.Len() > 0 {
 		t.Errorf("it asked for %s as %q and logged %s", c.paths[0], c.auth, log)
 	}
-	if got := (observe.Spans{Sent: int64(len(spans))}); s.Stats() != got {
+	if got := (Stats{Sent: int64(len(spans))}); s.Stats() != got {
 		t.Errorf("got %+v, want %+v", s.Stats(), got)
 	}
 	s.OnRun(r) // too late, and no panic
@@ -524,7 +523,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%v: got %v, %v", off, s, err)
 		}
 		s.OnRun(record())
-		if got := s.Stats(); got != (observe.Spans{}) {
+		if got := s.Stats(); got != (Stats{}) {
 			t.Errorf("%v: got %+v", off, got)
 		}
 		if err := s.Shutdown(t.Context()); err != nil {

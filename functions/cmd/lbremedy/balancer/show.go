@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -79,7 +78,6 @@ func show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 		return v
 	}
 	v.VPC, v.Tags = b.VPC, b.Tags
-	groups := b.Groups
 	if b.CLB != nil {
 		v.Status = b.CLB.Status
 		if b.CLB.VSwitch != "" {
@@ -90,11 +88,8 @@ func show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 		for _, z := range b.NLB.Zones {
 			v.VSwitches = append(v.VSwitches, z.VSwitch)
 		}
-		groups = slices.DeleteFunc(slices.Clone(s.ServerGroups), func(g doctor.Group) bool {
-			return !slices.ContainsFunc(b.NetworkListeners, func(l cloud.NetworkListener) bool { return l.ServerGroup == g.ID })
-		})
 	}
-	for _, g := range groups {
+	for _, g := range s.GroupsOf(b) {
 		one := Group{ID: g.ID, Name: g.Name, Backends: []string{}}
 		if g.Failed != nil {
 			one.Unknown = g.Failed.Error()

@@ -478,7 +478,7 @@ func (u *upRun) work(ctx context.Context, env *host.Connection, listener, posts 
 // measure returns functions that keep metrics current. Only the notifier measures the overall state, which several programs would count twice.
 func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Exporter, tickets *notifier) []func() error {
 	u.metrics.Full(s.Full)
-	u.metrics.Traces(u.traces.Stats)
+	u.metrics.Traces(func() observe.Spans { return observe.Spans(u.traces.Stats()) })
 	if x != nil {
 		u.metrics.Exporter(x.Export)
 	}
