@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
-	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -168,7 +167,7 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 		return
 	}
 	servers, failed := 0, error(nil)
-	for _, g := range m.groupsOf(b) {
+	for _, g := range m.GroupsOf(b) {
 		servers += g.Servers
 		if b.NLB != nil {
 			failed = cmp.Or(failed, g.Failed)
@@ -183,16 +182,6 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 		Do: say.F("Use fewer nodes as backends, with externalTrafficPolicy: Local or the annotation backend-label.").
 			And("Or move some of its Services to a load balancer of their own, or request a higher limit in the quota center."),
 	}, float64(servers), backends)
-}
-
-// groupsOf returns, of an NLB, the groups that its listeners use.
-func (m *measuring) groupsOf(b *doctor.LoadBalancer) []doctor.Group {
-	if b.NLB == nil {
-		return b.Groups
-	}
-	return slices.DeleteFunc(slices.Clone(m.ServerGroups), func(g doctor.Group) bool {
-		return !slices.ContainsFunc(b.NetworkListeners, func(l cloud.NetworkListener) bool { return l.ServerGroup == g.ID })
-	})
 }
 
 func (m *measuring) vswitches() {

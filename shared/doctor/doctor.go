@@ -142,8 +142,13 @@ func (a About) String() string {
 	return a.Name
 }
 
-// InJournal returns the object as the journal of a cluster names it.
-func (a About) InJournal(cluster string) event.Service { return serviceOf(cluster, a) }
+// InJournal returns the object as the journal of a cluster names it. An object without a UID gets a digest.
+func (a About) InJournal(cluster string) event.Service {
+	if a.Kind == Service {
+		return event.Service{Namespace: a.Namespace, Name: a.Name, UID: a.UID}
+	}
+	return event.Thing(cluster, string(a.Kind), a.Name)
+}
 
 // A Finding is one problem that a check found.
 type Finding struct {

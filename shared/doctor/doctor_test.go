@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,12 +54,13 @@ func TestExamine(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestOnly(t *testing.T) {
 	t.Parallel()
 	lb := Finding{About: OfBalancer("lb-1"), Services: []string{"shop/web"}}
 	all := Result{Findings: []Finding{finding("1", Info), {About: About{Kind: Service, Namespace: "other", Name: "web"}}, lb, {About: OfBalancer("lb-2")}},
-		Unknown: []Unknown{{Check: "a"}, {Check: "a", About: About{Kind: Service, Namespace: "other", Name: "web"}}}}
-	if r := all.Within("shop"); len(r.Findings) != 2 || len(r.Unknown) != 1 || len(all.Findings) != 4 {
+		Unknown: []Unknown{{Check: "a"}, {Check: "a", About: About{Kind: Service, Namespace: "other", Name: "web"}}, {Check: "b", About: All(Service)}}}
+	ofShop := func(name string) bool { return strings.HasPrefix(name, "shop/") }
+	if r := all.Only(ofShop); len(r.Findings) != 2 || len(r.Unknown) != 2 || len(all.Findings) != 4 {
 		t.Errorf("got %+v", r)
 	}
 	if worst, any := all.AtLeast(Warning).Worst(); any {

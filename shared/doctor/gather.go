@@ -81,6 +81,9 @@ func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading,
 		Source: src, cloud: src.Cloud.Limited(rate), free: make(chan struct{}, atOnce), done: map[Part]chan struct{}{},
 		s: &Snapshot{Time: src.Now, Cluster: src.Cluster, Region: src.Cloud.Region(), Given: closure(list), Failed: map[Part]error{}},
 	}
+	if g.Progress == nil {
+		g.Progress = func(Part, int, int) {}
+	}
 	for _, p := range g.s.Given {
 		g.done[p] = make(chan struct{})
 	}
@@ -147,12 +150,6 @@ func late(ctx context.Context, err error) error {
 	return err
 }
 
-func (g *snapshotReader) tell(p Part, done, total int) {
-	if g.Progress != nil {
-		g.Progress(p, done, total)
-	}
-}
-
 func readServices(ctx context.Context, g *snapshotReader) (int, error) {
 	g.s.Marks = map[types.UID]Mark{}
 	var kept room
@@ -170,7 +167,7 @@ func readServices(ctx context.Context, g *snapshotReader) (int, error) {
 		}
 		g.s.Marks[svc.UID] = mark
 		g.s.Services = append(g.s.Services, *svc)
-		g.tell(Services, len(g.s.Services), 0)
+		g.Progress(Services, len(g.s.Services), 0)
 		return nil
 	}
 	var err error
@@ -262,7 +259,7 @@ func readEndpoints(ctx context.Context, g *snapshotReader) (int, error) {
 				g.s.Moved[key] = f.Time.Time
 			}
 		}
-		g.tell(Endpoints, n, 0)
+		g.Progress(Endpoints, n, 0)
 		return nil
 	}
 	if g.Only == "" {
@@ -311,7 +308,7 @@ func readEvents(ctx context.Context, g *snapshotReader) (int, error) {
 			Reason: brief(e.Reason), Type: brief(e.Type), Component: e.Component, Message: brief(e.Message), Count: e.Count, First: e.First, Last: e.Last,
 		})
 		n++
-		g.tell(Events, n, 0)
+		g.Progress(Events, n, 0)
 		return nil
 	})
 	for _, list := range g.s.Events {
@@ -454,10 +451,10 @@ func readFailures(ctx context.Context, g *snapshotReader) (int, error) {
 }
 
 func (g *snapshotReader) stream(ctx context.Context) (*stream.Stream, error) {
-	if g.Source.Stream == nil {
+	if g.Stream == nil {
 		return nil, nil
 	}
-	return g.Source.Stream(ctx)
+	return g.Stream(ctx)
 }
 
 // mostDelays is how many measured delays are kept: older ones don't show how the controller keeps up now.
@@ -576,25 +573,21 @@ func readNamed(ctx context.Context, g *snapshotReader) (int, error) {
 	}
 	g.mu.Unlock()
 	ids := sortedKeys(network)
-	answers := make([]error, len(ids))
-	g.each(Named, len(ids), func(i int) int {
-		id := ids[i]
+	g.s.Named = map[string]error{}
+	return each(g, Named, ids, func(id string) int {
+		err := cloud.ErrNotFound
 		switch {
-		case !ccm.Identifier(id):
-			answers[i] = cloud.ErrNotFound // no load balancer can have this ID
+		case !ccm.Identifier(id): // no load balancer can have this ID
 		case network[id]:
-			_, answers[i] = g.cloud.NLB.LoadBalancer(ctx, id)
+			_, err = g.cloud.NLB.LoadBalancer(ctx, id)
 		default:
-			_, answers[i] = g.cloud.SLB.LoadBalancer(ctx, id)
+			_, err = g.cloud.SLB.LoadBalancer(ctx, id)
 		}
-		answers[i] = late(ctx, answers[i])
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.s.Named[id] = late(ctx, err)
 		return 1
 	})
-	g.s.Named = map[string]error{}
-	for i, id := range ids {
-		g.s.Named[id] = answers[i]
-	}
-	return len(ids), nil
 }
 
 // used marks the load balancers that matter to the cluster and returns them in order.
@@ -632,25 +625,26 @@ func (g *snapshotReader) used() []*LoadBalancer {
 	return append(list[first:], list[:first]...)
 }
 
-// each calls read for n objects concurrently, even after the context has ended: read records what is unknown. It returns the sum of the counts.
-func (g *snapshotReader) each(p Part, n int, read func(i int) int) (sum int) {
+// each calls read for the objects concurrently, even after the context has ended: read records what is unknown. It returns the sum of the
+// counts.
+func each[T any](g *snapshotReader, p Part, list []T, read func(T) int) (sum int, err error) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	done := 0
-	for i := range n {
+	for _, of := range list {
 		g.free <- struct{}{} // calls under way end with the context
 		wait.Go(func() {
 			defer func() { <-g.free }()
-			k := read(i)
+			k := read(of)
 			mu.Lock()
 			defer mu.Unlock()
 			sum += k
 			done++
-			g.tell(p, done, n)
+			g.Progress(p, done, len(list))
 		})
 	}
 	wait.Wait()
-	return sum
+	return sum, nil
 }
 
 // failed records that a part of a load balancer could not be read, unless the load balancer no longer exists.
@@ -686,8 +680,7 @@ func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 		}
 	}
 	g.mu.Unlock()
-	return g.each(Private, len(list), func(i int) int {
-		b := list[i]
+	return each(g, Private, list, func(b *LoadBalancer) int {
 		whole, err := g.cloud.SLB.LoadBalancer(ctx, b.ID)
 		b.CLB.Backends = whole.Backends
 		if b.Near && err == nil && len(whole.Ports) > 0 {
@@ -695,31 +688,20 @@ func readPrivate(ctx context.Context, g *snapshotReader) (int, error) {
 		}
 		g.failed(ctx, b, Backends, err)
 		return 1
-	}), nil
+	})
 }
 
 func (g *snapshotReader) near(ctx context.Context, b *LoadBalancer, ports []cloud.ListenerPort) error {
-	groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
-	if err != nil {
+	if err := g.groups(ctx, b); err != nil {
 		return err
 	}
+	b.Groups = slices.DeleteFunc(b.Groups, func(to Group) bool { return len(to.Listeners) == 0 })
 	behind := map[cloud.ListenerPort]string{}
-	for _, v := range groups {
-		if len(v.Listeners) == 0 {
-			continue
+	for i := range b.Groups {
+		for _, l := range b.Groups[i].Listeners {
+			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = b.Groups[i].ID
 		}
-		for _, l := range v.Listeners {
-			behind[cloud.ListenerPort{Port: l.Port, Protocol: l.Protocol}] = v.ID
-		}
-		to := Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Backends: []cloud.Backend{}}
-		if v.Servers > 0 {
-			whole, err := g.cloud.SLB.VServerGroup(ctx, v.ID)
-			if err != nil {
-				to.Failed = late(ctx, err)
-			}
-			to.Backends = whole.Backends
-		}
-		b.Groups = append(b.Groups, to)
+		g.servers(ctx, &b.Groups[i])
 	}
 	for _, p := range ports {
 		b.Listeners = append(b.Listeners, cloud.Listener{Port: p.Port, Protocol: p.Protocol,
@@ -728,10 +710,25 @@ func (g *snapshotReader) near(ctx context.Context, b *LoadBalancer, ports []clou
 	return nil
 }
 
+// groups reads the groups of a CLB.
+func (g *snapshotReader) groups(ctx context.Context, b *LoadBalancer) error {
+	list, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
+	for _, v := range list {
+		b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
+	}
+	return err
+}
+
+// servers reads the backends of a CLB's group.
+func (g *snapshotReader) servers(ctx context.Context, to *Group) {
+	if to.Servers > 0 {
+		whole, err := g.cloud.SLB.VServerGroup(ctx, to.ID)
+		to.Backends, to.Failed = whole.Backends, late(ctx, err)
+	}
+}
+
 func readListeners(ctx context.Context, g *snapshotReader) (int, error) {
-	list := g.used()
-	return g.each(Listeners, len(list), func(i int) int {
-		b := list[i]
+	return each(g, Listeners, g.used(), func(b *LoadBalancer) int {
 		var err error
 		if b.NLB != nil {
 			b.NetworkListeners, err = g.cloud.NLB.Listeners(ctx, b.ID)
@@ -740,19 +737,14 @@ func readListeners(ctx context.Context, g *snapshotReader) (int, error) {
 		}
 		g.failed(ctx, b, Listeners, err)
 		return len(b.NetworkListeners) + len(b.Listeners)
-	}), nil
+	})
 }
 
 func readGroups(ctx context.Context, g *snapshotReader) (int, error) {
 	list := slices.DeleteFunc(g.used(), func(b *LoadBalancer) bool { return b.CLB == nil })
-	n := g.each(Groups, len(list), func(i int) int {
-		b := list[i]
-		groups, err := g.cloud.SLB.VServerGroups(ctx, b.ID)
-		for _, v := range groups {
-			b.Groups = append(b.Groups, Group{ID: v.ID, Name: v.Name, Servers: v.Servers, Listeners: v.Listeners, Rules: len(v.Rules)})
-		}
-		g.failed(ctx, b, Groups, err)
-		return len(groups)
+	n, _ := each(g, Groups, list, func(b *LoadBalancer) int {
+		g.failed(ctx, b, Groups, g.groups(ctx, b))
+		return len(b.Groups)
 	})
 	if g.Manifests != nil || !slices.ContainsFunc(g.s.Services, func(svc corev1.Service) bool { return ccm.NLB(&svc) }) {
 		return n, nil // no server groups exist yet
@@ -780,19 +772,17 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 	for i := range g.s.ServerGroups {
 		list = append(list, place{&g.s.ServerGroups[i], nil})
 	}
-	return g.each(Backends, len(list), func(i int) int {
-		to := list[i].group
-		if list[i].of == nil {
+	return each(g, Backends, list, func(at place) int {
+		to := at.group
+		if at.of == nil {
 			to.Backends, to.Failed = g.cloud.NLB.Servers(ctx, to.ID)
 			to.Failed = late(ctx, to.Failed)
 			to.Servers = len(to.Backends)
-		} else if to.Servers > 0 {
-			var whole cloud.VServerGroup
-			whole, to.Failed = g.cloud.SLB.VServerGroup(ctx, to.ID)
-			to.Backends, to.Failed = whole.Backends, late(ctx, to.Failed)
+		} else {
+			g.servers(ctx, to)
 			if errors.Is(to.Failed, cloud.ErrNotFound) { // it was deleted meanwhile, maybe with its load balancer
-				if _, err := g.cloud.SLB.VServerGroups(ctx, list[i].of.ID); errors.Is(err, cloud.ErrNotFound) {
-					g.failed(ctx, list[i].of, Backends, err)
+				if _, err := g.cloud.SLB.VServerGroups(ctx, at.of.ID); errors.Is(err, cloud.ErrNotFound) {
+					g.failed(ctx, at.of, Backends, err)
 				}
 			}
 		}
@@ -805,7 +795,7 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 			}
 		}
 		return len(to.Backends)
-	}), nil
+	})
 }
 
 // readGuards reads the security groups of the NLBs whose Services have source ranges, and the ones that the controller would find for the Service.
@@ -833,31 +823,25 @@ func readGuards(ctx context.Context, g *snapshotReader) (int, error) {
 		}
 	}
 	g.mu.Unlock()
-	marked := make([][]cloud.SecurityGroup, len(list))
-	g.each(Guards, len(list), func(i int) int {
-		var err error
-		marked[i], err = g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(list[i].svc))
-		g.failed(ctx, list[i].b, Guards, err)
-		return 1
-	})
-	for i, found := range marked {
+	_, _ = each(g, Guards, list, func(of guarded) int {
+		found, err := g.cloud.ECS.SecurityGroups(ctx, ccm.NameTag, ccm.DefaultName(of.svc))
+		g.failed(ctx, of.b, Guards, err)
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		for _, group := range found {
 			groups[group.ID] = Guarding{}
-			list[i].b.Marked = append(list[i].b.Marked, group.ID)
+			of.b.Marked = append(of.b.Marked, group.ID)
 		}
-	}
-	ids := sortedKeys(groups)
-	read := make([]Guarding, len(ids))
-	g.each(Guards, len(ids), func(i int) int {
-		group, err := g.cloud.ECS.SecurityGroup(ctx, ids[i])
-		read[i] = Guarding{SecurityGroup: group, Failed: late(ctx, err)}
 		return 1
 	})
-	for i, id := range ids {
-		groups[id] = read[i]
-	}
 	g.s.Guards = groups
-	return len(ids), nil
+	return each(g, Guards, sortedKeys(groups), func(id string) int {
+		group, err := g.cloud.ECS.SecurityGroup(ctx, id)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		groups[id] = Guarding{SecurityGroup: group, Failed: late(ctx, err)}
+		return 1
+	})
 }
 
 func readVSwitches(ctx context.Context, g *snapshotReader) (int, error) {

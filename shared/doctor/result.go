@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,14 +118,12 @@ func (c *Check) fixable(s *Snapshot, found []Finding) {
 	}
 }
 
-// Within returns the result for one namespace: findings about its Services, or affecting one of them.
-func (r Result) Within(namespace string) Result {
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool {
-		concerns := slices.ContainsFunc(f.Services, func(name string) bool { return strings.HasPrefix(name, namespace+"/") })
-		return f.About.Namespace != namespace && !concerns
-	})
+// Only returns the part of the result about Services of these names, "namespace/name": findings about one of them or affecting one. The
+// unknowns about other objects, or about every Service, stay.
+func (r Result) Only(of func(name string) bool) Result {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !of(f.About.String()) && !slices.ContainsFunc(f.Services, of) })
 	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u Unknown) bool {
-		return u.About.Namespace != "" && u.About.Namespace != namespace
+		return u.About.Kind == Service && u.About.Name != "" && !of(u.About.String())
 	})
 	return r
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +82,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	s, r, err := Run(ctx, Source{
-		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Cloud, Now: p.now(), Policy: p.Env.Policy, Limit: reading,
+		Cluster: p.Env.Cluster, Kube: p.Env.Kube, Cloud: p.Cloud, Now: p.Env.Time(), Policy: p.Env.Policy, Limit: reading,
 		Stream: func(context.Context) (*stream.Stream, error) { return p.Env.Stream, nil },
 	}, p.Checks)
 	if err != nil {
@@ -91,9 +90,9 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 	}
 	out, err := p.tell(ctx, s, r)
 	if err == nil {
-		err := p.Env.Stream.Put(ctx, event.DoctorKey(p.Env.Cluster), []byte(p.now().UTC().Format(time.RFC3339)))
+		err := p.Env.Stream.Put(ctx, event.DoctorKey(p.Env.Cluster), []byte(p.Env.Time().UTC().Format(time.RFC3339)))
 		if err != nil {
-			p.log().Warn("that the scheduled run ended well can't be kept", "error", event.Redact(err.Error()))
+			p.Env.Logger().Warn("that the scheduled run ended well can't be kept", "error", event.Redact(err.Error()))
 		}
 	}
 	return out, err
@@ -101,7 +100,7 @@ func (p *ScheduledRun) Run(ctx context.Context) (RunResult, error) {
 
 // Ended returns when any process last completed a scheduled run, or before the first, when it was first called: a dying process can't report.
 func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
-	key, now := event.DoctorKey(p.Env.Cluster), p.now()
+	key, now := event.DoctorKey(p.Env.Cluster), p.Env.Time()
 	at, err := p.Env.Stream.Entry(ctx, key)
 	if errors.Is(err, stream.ErrNotFound) {
 		_, err = p.Env.Stream.Swap(ctx, key, []byte(now.UTC().Format(time.RFC3339)), at.Revision, 0)
@@ -114,20 +113,6 @@ func (p *ScheduledRun) Ended(ctx context.Context) (time.Time, error) {
 		return now, err
 	}
 	return time.Parse(time.RFC3339, string(at.Value))
-}
-
-func (p *ScheduledRun) now() time.Time {
-	if p.Env.Now != nil {
-		return p.Env.Now()
-	}
-	return time.Now()
-}
-
-func (p *ScheduledRun) log() *slog.Logger {
-	if p.Env.Log != nil {
-		return p.Env.Log
-	}
-	return slog.New(slog.DiscardHandler)
 }
 
 type matter struct {
@@ -171,7 +156,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		defer env.Engine.Stop()
 		p = &ScheduledRun{Env: &env, Cloud: p.Cloud, Checks: p.Checks}
 	}
-	now := p.now()
+	now := p.Env.Time()
 	open, server, err := p.open(ctx, r.Checks)
 	if err != nil {
 		return RunResult{}, err
@@ -223,7 +208,8 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*o
 			}
 			rec, err := event.DecodeRecord(m.Subject, m.Header, m.Data)
 			if err != nil {
-				p.log().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence, "error", event.Redact(err.Error()))
+				p.Env.Logger().Warn("a record of the doctor can't be read and is passed over", "subject", m.Subject, "sequence", m.Sequence,
+					"error", event.Redact(err.Error()))
 				return nil
 			}
 			if isOpen(rec) {
@@ -251,7 +237,7 @@ func isOpen(r event.Record) bool {
 func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
-		subject := event.CaseSubject(p.Env.Cluster, serviceOf(p.Env.Cluster, f.About).UID, ClassPrefix+f.Check)
+		subject := event.CaseSubject(p.Env.Cluster, f.About.InJournal(p.Env.Cluster).UID, ClassPrefix+f.Check)
 		if all[subject] == nil {
 			all[subject] = &matter{check: f.Check, about: f.About}
 		}
@@ -296,15 +282,16 @@ func (m *matter) keep() {
 }
 
 func (s *Snapshot) without(about About) bool {
-	if about.Kind != Service || s.Err(Services) != nil {
-		return false
-	}
+	return about.Kind == Service && s.Err(Services) == nil && s.service(about) == nil
+}
+
+func (s *Snapshot) service(about About) *corev1.Service {
 	for i := range s.Services {
-		if string(s.Services[i].UID) == about.UID {
-			return false
+		if about.Kind == Service && string(s.Services[i].UID) == about.UID {
+			return &s.Services[i]
 		}
 	}
-	return true
+	return nil
 }
 
 // same reports whether no finding is new, gone or of another severity, whatever figures the texts contain.
@@ -343,12 +330,7 @@ func foundOf(findings []Finding) []event.Found {
 }
 
 func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (bool, error) {
-	var svc *corev1.Service
-	for i := range s.Services {
-		if OfService(&s.Services[i]) == about {
-			svc = &s.Services[i]
-		}
-	}
+	svc := s.service(about)
 	if svc == nil {
 		return false, nil
 	}
@@ -367,10 +349,10 @@ func (p *ScheduledRun) muted(ctx context.Context, s *Snapshot, about About) (boo
 // journal stores the state of a matter. It returns false if a fix is working on it, and stream.ErrConflict if somebody has written since the
 // cases were read. It adds the ID of a new case to ids and uses none of those: people name a case by its ID alone.
 func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool) (bool, error) {
-	uid, class := serviceOf(p.Env.Cluster, m.about).UID, ClassPrefix+m.check
+	uid, class := m.about.InJournal(p.Env.Cluster).UID, ClassPrefix+m.check
 	noted, err := p.Env.Documents().Note(ctx, uid, class, func(last event.Record) (event.Record, error) {
 		if last.Phase != "" && (last.Phase != event.Settled || !last.Result.Settled()) {
-			if ago := p.now().Sub(last.At); ago < longest+last.Wait && ago > -longest { // a clock may have gone back
+			if ago := p.Env.Time().Sub(last.At); ago < longest+last.Wait && ago > -longest { // a clock may have gone back
 				return last, errGoesOn
 			}
 		}
@@ -385,7 +367,7 @@ func (p *ScheduledRun) journal(ctx context.Context, s *Snapshot, m *matter, ids 
 var errGoesOn = errors.New("a fix goes on")
 
 func (p *ScheduledRun) record(ctx context.Context, s *Snapshot, m *matter, ids map[string]bool, last event.Record) (event.Record, error) {
-	class, svc, now := ClassPrefix+m.check, serviceOf(p.Env.Cluster, m.about), p.now()
+	class, svc, now := ClassPrefix+m.check, m.about.InJournal(p.Env.Cluster), p.Env.Time()
 	rec := event.Record{
 		Origin: event.Origin{Cluster: p.Env.Cluster, Class: class, Service: svc, EventTime: now},
 		Run:    event.Run{First: now, Attempts: []time.Time{}},
@@ -449,14 +431,6 @@ func cut(t say.Text) say.Text {
 		return say.Literal(event.Cut(whole))
 	}
 	return t
-}
-
-// serviceOf returns an object as the journal names it. An object without a UID gets a digest.
-func serviceOf(cluster string, about About) event.Service {
-	if about.Kind == Service {
-		return event.Service{Namespace: about.Namespace, Name: about.Name, UID: about.UID}
-	}
-	return event.Thing(cluster, string(about.Kind), about.Name)
 }
 
 func aboutOf(s event.Service) About {

@@ -168,7 +168,7 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 	t.Helper()
 	r := event.Record{
 		Origin: event.Origin{Case: uid[:8] + "-20260102T150405", Cluster: "c1", Class: class, Service: event.Service{Namespace: "shop", Name: "web", UID: uid}},
-		Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: p.now()},
+		Run:    event.Run{Phase: event.Settled, Result: event.Asked, At: p.Env.Time()},
 	}
 	change(&r)
 	_, header, data, err := event.EncodeRecord(r)
@@ -187,8 +187,8 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 	}
 	if d.Outbox, d.State = nil, (machine.Doc{}); r.Phase != event.Settled {
 		d.State = machine.Doc{
-			Order: &machine.Order{ID: "o", Class: class, Expires: p.now().Add(time.Minute)},
-			Cases: []machine.Case{{Class: class, State: machine.Waiting, Wait: machine.Wait{Until: p.now().Add(time.Minute), Why: machine.ForAnswer}}},
+			Order: &machine.Order{ID: "o", Class: class, Expires: p.Env.Time().Add(time.Minute)},
+			Cases: []machine.Case{{Class: class, State: machine.Waiting, Wait: machine.Wait{Until: p.Env.Time().Add(time.Minute), Why: machine.ForAnswer}}},
 		}
 	}
 	stored, err := json.Marshal(d)
@@ -328,7 +328,7 @@ func TestScheduledRunRenews(t *testing.T) {
 	stands := Result{Cluster: "c1", Checks: []string{"cordoned"}, Findings: []Finding{{Check: "cordoned", Severity: Warning, About: web, Key: "a",
 		Text: say.F("So."), Do: say.F("Do.")}}}
 	p.append(t, uid1, "doctor-cordoned", func(r *event.Record) {
-		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.now(), strings.Repeat("d", 32),
+		r.First, r.Digest, r.Steps, r.Finding, r.Ask = p.Env.Time(), strings.Repeat("d", 32),
 			[]event.StepRecord{{Kind: "resync", Text: say.Literal("touch it"), Step: []byte("{}")}}, say.Literal("So it is."), say.Literal("Agree.")
 	})
 	read := func() event.Record {
@@ -423,7 +423,7 @@ func TestScheduledRunWithoutStream(t *testing.T) {
 func TestScheduledRunNamesCases(t *testing.T) {
 	t.Parallel()
 	p := scheduled(t)
-	now := p.now()
+	now := p.Env.Time()
 	p.Env.Now = func() time.Time { return now }
 	web := About{Kind: Service, Namespace: "shop", Name: "web", UID: "0b5a9a53-6c3e-4a4c-9d5e-111111111111"}
 	r := Result{Cluster: "c1", Checks: []string{"reuse", "silent"}, Findings: []Finding{

@@ -153,6 +153,16 @@ type Group struct {
 	Failed    error                // why its backends could not be read
 }
 
+// GroupsOf returns the groups of a CLB, or those that the listeners of an NLB use.
+func (s *Snapshot) GroupsOf(b *LoadBalancer) []Group {
+	if b.NLB == nil {
+		return b.Groups
+	}
+	return slices.DeleteFunc(slices.Clone(s.ServerGroups), func(g Group) bool {
+		return !slices.ContainsFunc(b.NetworkListeners, func(l cloud.NetworkListener) bool { return l.ServerGroup == g.ID })
+	})
+}
+
 // Err returns why one of the parts is unknown, or nil.
 func (s *Snapshot) Err(list ...Part) error {
 	for _, p := range list {

@@ -8,7 +8,7 @@ import (
 
 // A Doctor holds the results of scheduled runs. Its methods are safe for concurrent use.
 type Doctor struct {
-	last, took, every prometheus.Gauge
+	last, took        prometheus.Gauge
 	findings, unknown *prometheus.GaugeVec
 	failures          prometheus.Counter
 	checks            []string
@@ -16,23 +16,17 @@ type Doctor struct {
 
 // Doctor registers the metrics of scheduled runs. Findings stay until the next run has ended well; the result of a failed run is unknown.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
-	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Name: "lbremedy_doctor_" + name, Help: help}
-	}
 	d := &Doctor{
-		last: prometheus.NewGauge(gauge("last_timestamp_seconds",
-			"When the last scheduled run on the cluster ended well, in whichever process, in seconds since 1970; before the first one, when a process first "+
-				"wanted to know.")),
-		took:     prometheus.NewGauge(gauge("read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.")),
-		every:    prometheus.NewGauge(gauge("interval_seconds", "Time from one scheduled run to the next.")),
-		findings: prometheus.NewGaugeVec(gauge("findings", "What the last scheduled run found, by check and severity."), []string{"check", "severity"}),
-		unknown:  prometheus.NewGaugeVec(gauge("unknown", "Things of which the last scheduled run could not tell how they stand, by check."), []string{"check"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lbremedy_doctor_failures_total",
-			Help: "Scheduled runs that failed; the next one tries again."}),
-		checks: checks,
+		last: m.gauges("lbremedy_doctor_last_timestamp_seconds", "When the last scheduled run on the cluster ended well, in whichever process, in seconds since "+
+			"1970; before the first one, when a process first wanted to know.").WithLabelValues(),
+		took: m.gauges("lbremedy_doctor_read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.").
+			WithLabelValues(),
+		findings: m.gauges("lbremedy_doctor_findings", "What the last scheduled run found, by check and severity.", "check", "severity"),
+		unknown:  m.gauges("lbremedy_doctor_unknown", "Things of which the last scheduled run could not tell how they stand, by check.", "check"),
+		failures: m.counters("lbremedy_doctor_failures_total", "Scheduled runs that failed; the next one tries again.").WithLabelValues(),
+		checks:   checks,
 	}
-	m.ours.MustRegister(d.last, d.took, d.every, d.findings, d.unknown, d.failures)
-	d.every.Set(every.Seconds())
+	m.gauges("lbremedy_doctor_interval_seconds", "Time from one scheduled run to the next.").WithLabelValues().Set(every.Seconds())
 	d.last.Set(unix(m.began))
 	return d
 }

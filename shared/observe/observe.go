@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func New(version, cluster string) *Metrics {
 		began: time.Now(), met: map[[sha256.Size]byte]met{},
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.gauge("lbremedy_build_info", "Version of the program; always 1.", prometheus.Labels{"version": version}, func() float64 { return 1 })
+	m.gauges("lbremedy_build_info", "Version of the program; always 1.", "version").WithLabelValues(version).Set(1)
 	return m
 }
 
@@ -71,12 +72,33 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-func (m *Metrics) gauge(name, help string, labels prometheus.Labels, f func() float64) {
-	m.ours.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, f))
+// An emit gives the value of a metric at a scrape. Labels are names and values in turn; a name in _total is a counter's, any other a gauge's.
+type emit func(value float64, name, help string, labels ...string)
+
+// A scraped emits metrics whose values something else keeps. It declares none: what is unknown has no series, and sinks come and go.
+type scraped func(emit)
+
+// Describe declares nothing.
+func (scraped) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends what the function emits.
+func (f scraped) Collect(to chan<- prometheus.Metric) {
+	f(func(value float64, name, help string, labels ...string) {
+		kind, of := prometheus.GaugeValue, prometheus.Labels{}
+		if strings.HasSuffix(name, "_total") {
+			kind = prometheus.CounterValue
+		}
+		for l := range slices.Chunk(labels, 2) {
+			of[l[0]] = l[1]
+		}
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, of), kind, value)
+	})
 }
 
-func (m *Metrics) counter(name, help string, labels prometheus.Labels, f func() int64) {
-	m.ours.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(f()) }))
+func (m *Metrics) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.ours.MustRegister(v)
+	return v
 }
 
 func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -15,22 +15,16 @@ type Probe struct {
 
 // Probe registers the metrics of probes of these classes.
 func (m *Metrics) Probe(classes []string, every time.Duration) *Probe {
-	gauges := func(name, help string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"class"})
-		m.ours.MustRegister(v)
-		return v
-	}
 	p := &Probe{
-		last: gauges("lbremedy_probe_last_timestamp_seconds", "When the last probe of a class that came through to an outcome did so, in seconds since 1970; "+
-			"before the first one, when the process began."),
-		took: gauges("lbremedy_probe_seconds", "How long the last probe of a class that came through took, from the created Event to the outcome in the "+
-			"journal; 0 before the first one."),
+		last: m.gauges("lbremedy_probe_last_timestamp_seconds", "When the last probe of a class that came through to an outcome did so, in seconds since 1970; "+
+			"before the first one, when the process began.", "class"),
+		took: m.gauges("lbremedy_probe_seconds", "How long the last probe of a class that came through took, from the created Event to the outcome in the "+
+			"journal; 0 before the first one.", "class"),
 		late: m.counters("lbremedy_probes_late_total", "Probes of a class that did not come through in time.", "class"),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "lbremedy_probe_failures_total",
-			Help: "Rounds in which nothing could be probed: the Service of the probes is missing, or the API server or NATS did not answer."}),
+		failures: m.counters("lbremedy_probe_failures_total", "Rounds in which nothing could be probed: the Service of the probes is missing, or the API "+
+			"server or NATS did not answer.").WithLabelValues(),
 	}
-	m.ours.MustRegister(p.failures)
-	m.gauge("lbremedy_probe_interval_seconds", "Time from one round of probes to the next.", nil, every.Seconds)
+	m.gauges("lbremedy_probe_interval_seconds", "Time from one round of probes to the next.").WithLabelValues().Set(every.Seconds())
 	for _, class := range classes {
 		p.last.WithLabelValues(class).Set(unix(m.began))
 		p.took.WithLabelValues(class)

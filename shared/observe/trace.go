@@ -1,7 +1,5 @@
 package observe
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // Spans count the results of the spans that package trace makes.
 type Spans struct {
 	Sent    int64 // spans that the collector has taken
@@ -11,8 +9,11 @@ type Spans struct {
 
 // Traces registers the counts of spans; each scrape calls ask, which must be quick.
 func (m *Metrics) Traces(ask func() Spans) {
-	const help = "Spans of traces: those that the collector has taken, and those that were dropped since it did not."
-	m.counter("lbremedy_spans_total", help, prometheus.Labels{"end": "sent"}, func() int64 { return ask().Sent })
-	m.counter("lbremedy_spans_total", help, prometheus.Labels{"end": "dropped"}, func() int64 { return ask().Dropped })
-	m.counter("lbremedy_untraced_runs_total", "Runs of which no spans were made, since too many waited to be sent.", nil, func() int64 { return ask().Lost })
+	m.ours.MustRegister(scraped(func(to emit) {
+		n := ask()
+		for end, spans := range map[string]int64{"sent": n.Sent, "dropped": n.Dropped} {
+			to(float64(spans), "lbremedy_spans_total", "Spans of traces: those that the collector has taken, and those that were dropped since it did not.", "end", end)
+		}
+		to(float64(n.Lost), "lbremedy_untraced_runs_total", "Runs of which no spans were made, since too many waited to be sent.")
+	}))
 }

@@ -174,12 +174,19 @@ func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
 	lb, err := s.Balancer(svc)
 	switch {
 	case err != nil:
-		b.Unknown = err.Error()
-		return b
 	case lb == nil:
 		b.lost(s, svc)
-		return b
+	default:
+		err = b.read(s, lb)
 	}
+	if err != nil {
+		b.Unknown = err.Error()
+	}
+	return b
+}
+
+// read returns why something of the load balancer is unknown.
+func (b *Balancing) read(s *doctor.Snapshot, lb *doctor.LoadBalancer) error {
 	b.ID, b.AddressType, b.ChargeType = lb.ID, lb.AddressType, "PayByCLCU"
 	limit := "nlb_quota_loadbalancer_noeci_servers_num"
 	if lb.CLB != nil {
@@ -188,46 +195,37 @@ func Of(s *doctor.Snapshot, svc *corev1.Service) Balancing {
 	if q, ok := s.Quota(limit); ok {
 		b.Limit = new(int(q.Total))
 	}
-	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
-		b.Unknown = err.Error()
-	}
+	unknown := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners))
 	for _, l := range lb.Listeners {
 		b.Listeners = append(b.Listeners, fmt.Sprintf("%s:%d", l.Protocol, l.Port))
 	}
 	for _, l := range lb.NetworkListeners {
 		at, err := ccm.NetworkListener(l)
-		if err != nil {
-			b.Unknown = err.Error()
-		}
+		unknown = cmp.Or(err, unknown)
 		at.Protocol = strings.ToLower(at.Protocol)
 		b.Listeners = append(b.Listeners, at.String())
 	}
 	if err := cmp.Or(s.Err(doctor.Groups), lb.Err(doctor.Groups)); err != nil {
-		b.Unknown = err.Error()
-		return b
+		return err
 	}
 	n, err := serversOf(s, lb)
 	if err != nil {
-		b.Unknown = err.Error()
-		return b
+		return err
 	}
 	b.Backends = &n
-	return b
+	return unknown
 }
 
 func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
-	if b.ID == "" {
-		b.ID = svc.Labels[ccm.BalancerLabel] // the last one known to the controller
-	}
-	if b.ID == "" {
+	b.ID = cmp.Or(b.ID, svc.Labels[ccm.BalancerLabel]) // the last one known to the controller
+	switch lb := s.Balancers[b.ID]; {
+	case b.ID == "":
 		b.Made = ""
-		return
-	}
-	if lb := s.Balancers[b.ID]; lb != nil && !lb.Gone {
+	case lb != nil && !lb.Gone:
 		b.State = "untagged"
-		return
+	default:
+		b.State = "gone"
 	}
-	b.State = "gone"
 }
 
 // serversOf counts the backends; of an NLB those of the groups that its listeners use, each group once.
@@ -292,19 +290,4 @@ func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {
 			id, p.Region)
 	}
 	return "", command.Wrong("no Service in the cluster uses the load balancer %s", id)
-}
-
-func gatherOne(ctx context.Context, p *cli.Program, arg string, list []doctor.Part) (*doctor.Snapshot, *corev1.Service, error) {
-	ref, err := cli.ServiceArg(arg)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := p.Gather(ctx, doctor.Source{Only: ref.String()}, list)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(s.Services) == 0 || !doctor.Ours(&s.Services[0]) {
-		return nil, nil, command.Wrong("the Service %s is not of type LoadBalancer, or another controller handles it", ref)
-	}
-	return s, &s.Services[0], nil
 }

@@ -46,71 +46,64 @@ the load balancer by its ID.`,
 		ValidArgsFunction: cli.OnlyFirst(p.CompleteServices),
 		Args:              command.Exactly(1, 1, "a Service as NAMESPACE/NAME, or the ID of a load balancer"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if name := args[0]; cli.BalancerID(name) {
-				if args[0], err = userOf(cmd.Context(), p, name); err != nil {
+			name := args[0]
+			if cli.BalancerID(name) {
+				var err error
+				if name, err = userOf(cmd.Context(), p, name); err != nil {
 					return err
 				}
 			}
-			s, svc, err := gatherOne(cmd.Context(), p, args[0], append([]doctor.Part{doctor.Detail}, inventory...))
+			ref, err := cli.ServiceArg(name)
 			if err != nil {
 				return err
 			}
-			v := Show(s, svc)
+			s, err := p.Gather(cmd.Context(), doctor.Source{Only: ref.String()}, append([]doctor.Part{doctor.Detail}, inventory...))
+			if err != nil {
+				return err
+			}
+			if len(s.Services) == 0 || !doctor.Ours(&s.Services[0]) {
+				return command.Wrong("the Service %s is not of type LoadBalancer, or another controller handles it", ref)
+			}
+			v := show(s, &s.Services[0])
 			err = p.Print(v, func() { printBalancer(p, v) })
 			return cmp.Or(err, printUnknown(p, []Balancing{v.Balancing}))
 		},
 	}
 }
 
-// Show returns the load balancer of a Service in a snapshot, with its listeners and groups.
-func Show(s *doctor.Snapshot, svc *corev1.Service) Shown {
+func show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 	v := Shown{Balancing: Of(s, svc)}
 	b, err := s.Balancer(svc)
 	if err != nil || b == nil {
 		return v
 	}
 	v.VPC, v.Tags = b.VPC, b.Tags
-	groups := b.Groups
 	if b.CLB != nil {
 		v.Status = b.CLB.Status
 		if b.CLB.VSwitch != "" {
 			v.VSwitches = []string{b.CLB.VSwitch}
 		}
 	} else {
-		v.Status, groups = b.NLB.Status, s.ServerGroups
+		v.Status = b.NLB.Status
 		for _, z := range b.NLB.Zones {
 			v.VSwitches = append(v.VSwitches, z.VSwitch)
 		}
 	}
-	v.Groups = groupsOf(b, groups)
-	return v
-}
-
-func groupsOf(b *doctor.LoadBalancer, groups []doctor.Group) []Group {
-	var out []Group
-	for _, g := range groups {
-		uses := b.NLB == nil
-		for _, l := range b.NetworkListeners {
-			uses = uses || l.ServerGroup == g.ID
-		}
-		if !uses {
-			continue
-		}
-		v := Group{ID: g.ID, Name: g.Name, Backends: []string{}}
+	for _, g := range s.GroupsOf(b) {
+		one := Group{ID: g.ID, Name: g.Name, Backends: []string{}}
 		if g.Failed != nil {
-			v.Unknown = g.Failed.Error()
+			one.Unknown = g.Failed.Error()
 		}
 		for _, e := range g.Backends {
 			at := e.ID
 			if e.IP != "" { // empty for an ECS instance
 				at += " " + e.IP
 			}
-			v.Backends = append(v.Backends, fmt.Sprintf("%s:%d weight %d", at, e.Port, e.Weight))
+			one.Backends = append(one.Backends, fmt.Sprintf("%s:%d weight %d", at, e.Port, e.Weight))
 		}
-		out = append(out, v)
+		v.Groups = append(v.Groups, one)
 	}
-	return out
+	return v
 }
 
 func printBalancer(p *cli.Program, v Shown) {

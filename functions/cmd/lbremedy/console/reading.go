@@ -57,7 +57,7 @@ func (g *reading) run(ctx context.Context) {
 		case <-g.wake:
 		}
 		g.hub.change()
-		_, fresh, err := look.Read(ctx, g.p)
+		fresh, err := look.Find(ctx, g.p, nil, doctor.Info.String(), "", nil)
 		if ctx.Err() != nil {
 			return
 		}

@@ -13,7 +13,7 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	p := cli.New("dev")
 	p.Out, p.Err, p.Getenv, p.Cluster = io.Discard, io.Discard, func(string) string { return "" }, "c1"
-	if _, _, err := look.Read(t.Context(), p); err == nil || !strings.Contains(err.Error(), "--region") {
+	if _, err := look.Find(t.Context(), p, nil, "info", "", nil); err == nil || !strings.Contains(err.Error(), "--region") {
 		t.Errorf("the error is %v, want one with --region", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,10 @@ type examining struct {
 	policy   string
 	explain  bool
 	answer.Flags
+
+	run      []*doctor.Check
+	least    doctor.Severity
+	services []string // "namespace/name"; empty: all
 }
 
 // Command returns the command doctor.
@@ -192,106 +197,101 @@ func chosen(ids []string) ([]*doctor.Check, error) {
 	return list, nil
 }
 
-func (e *examining) wanted(args []string) (checks []*doctor.Check, least doctor.Severity, services []string, err error) {
-	if err := least.UnmarshalText([]byte(e.severity)); err != nil {
-		return nil, 0, nil, command.Wrong("--severity: %w", err)
+// wanted reads the arguments and the flags about what is examined.
+func (e *examining) wanted(args []string) (err error) {
+	if err := e.least.UnmarshalText([]byte(e.severity)); err != nil {
+		return command.Wrong("--severity: %w", err)
 	}
 	for _, arg := range args {
 		ref, err := cli.ServiceArg(arg)
 		if err != nil {
-			return nil, 0, nil, err
+			return err
 		}
-		services = append(services, ref.String())
+		e.services = append(e.services, ref.String())
 	}
-	checks, err = chosen(e.checks)
-	return checks, least, services, err
+	e.run, err = chosen(e.checks)
+	return err
+}
+
+// of reports whether a Service of this name is examined.
+func (e *examining) of(name string) bool {
+	return (e.scope.Namespace == "" || strings.HasPrefix(name, e.scope.Namespace+"/")) && (len(e.services) == 0 || slices.Contains(e.services, name))
 }
 
 func examine(ctx context.Context, p *cli.Program, e *examining, args []string) error {
 	if e.Apply {
 		return command.Wrong("doctor --apply needs a check: name a check with --fix")
 	}
-	r, least, err := e.found(ctx, p, args)
+	r, err := e.found(ctx, p, args)
 	if err != nil {
 		return err
 	}
-	return e.examined(p, r, least)
+	return e.examined(p, r)
 }
 
-func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (doctor.Result, doctor.Severity, error) {
-	checks, least, services, err := e.wanted(args)
-	if err != nil {
-		return doctor.Result{}, least, err
+func (e *examining) found(ctx context.Context, p *cli.Program, args []string) (doctor.Result, error) {
+	if err := e.wanted(args); err != nil {
+		return doctor.Result{}, err
 	}
 	env, err := p.Prepare(ctx, e.policy, false)
 	if err != nil {
-		return doctor.Result{}, least, err
+		return doctor.Result{}, err
 	}
 	defer cli.Close(env)
-	if err := there(ctx, p, env, e.scope.Namespace, services); err != nil {
-		return doctor.Result{}, least, err
-	}
-	s, r, err := runOf(ctx, p, env, checks)
-	if err != nil {
-		return doctor.Result{}, least, err
-	}
-	if services, err = e.labelled(s.Services, services); err != nil {
-		return doctor.Result{}, least, err
-	}
-	r.Services = concerned(s.Services, e.scope.Namespace, services)
-	return about(r, e.scope.Namespace, services), least, nil
+	_, r, err := e.look(ctx, p, env)
+	return r, err
 }
 
 // Find returns the findings at this severity or above about these Services: all checks and all Services if none is named.
 func Find(ctx context.Context, p *cli.Program, checks []string, severity, namespace string, services []string) (doctor.Result, error) {
 	e := &examining{checks: checks, severity: severity, scope: cli.Scope{Namespace: namespace}}
-	r, least, err := e.found(ctx, p, services)
-	return r.AtLeast(least), err
+	r, err := e.found(ctx, p, services)
+	return r.AtLeast(e.least), err
 }
 
 // there refuses a namespace and Services that the cluster lacks: unexamined is not healthy. If they can't be read, the checks report that.
-func there(ctx context.Context, p *cli.Program, env *host.Connection, namespace string, services []string) error {
-	for _, name := range services {
+func (e *examining) there(ctx context.Context, env *host.Connection) error {
+	for _, name := range e.services {
 		ns, svc, _ := strings.Cut(name, "/")
 		if _, err := cli.Service(ctx, env, event.Service{Namespace: ns, Name: svc}); errors.As(err, new(command.Mistake)) {
 			return err
 		}
 	}
-	if namespace == "" {
+	if e.scope.Namespace == "" {
 		return nil
 	}
-	if _, err := env.Kube.Namespace(ctx, namespace); errors.Is(err, kube.ErrNotFound) {
-		return command.Wrong("there is no namespace %s in the cluster: correct the name, or --context and --kubeconfig", namespace)
+	if _, err := env.Kube.Namespace(ctx, e.scope.Namespace); errors.Is(err, kube.ErrNotFound) {
+		return command.Wrong("there is no namespace %s in the cluster: correct the name, or --context and --kubeconfig", e.scope.Namespace)
 	}
 	return nil
 }
 
-// Read reads the cluster and the account, and runs all checks.
-func Read(ctx context.Context, p *cli.Program) (*doctor.Snapshot, doctor.Result, error) {
-	env, err := p.Prepare(ctx, "", false)
-	if err != nil {
+// look reads the cluster and the account, and runs the checks.
+func (e *examining) look(ctx context.Context, p *cli.Program, env *host.Connection) (*doctor.Snapshot, doctor.Result, error) {
+	if err := e.there(ctx, env); err != nil {
 		return nil, doctor.Result{}, err
 	}
-	defer cli.Close(env)
-	return runOf(ctx, p, env, checks.Checks())
-}
-
-func runOf(ctx context.Context, p *cli.Program, env *host.Connection, checks []*doctor.Check) (*doctor.Snapshot, doctor.Result, error) {
 	g := p.Progress()
 	defer g.Done()
 	from := p.Source(env, g)
-	var s *stream.Stream
-	from.Stream = func(ctx context.Context) (*stream.Stream, error) {
+	var opened *stream.Stream
+	dial := sync.OnceValues(func() (*stream.Stream, error) {
 		var err error
-		s, err = failures(ctx, p, env)
-		return s, err
-	}
+		opened, err = failures(ctx, p, env)
+		return opened, err
+	})
+	from.Stream = func(context.Context) (*stream.Stream, error) { return dial() }
 	defer func() {
-		if s != nil && s != env.Stream {
-			s.Close()
+		if opened != nil && opened != env.Stream {
+			opened.Close()
 		}
 	}()
-	return doctor.Run(ctx, from, checks)
+	s, r, err := doctor.Run(ctx, from, e.run)
+	if err != nil {
+		return nil, doctor.Result{}, err
+	}
+	r, err = e.narrow(r, s.Services)
+	return s, r, err
 }
 
 // failures returns nil if no stream is named and "lbremedy up" does not run on the state directory.
@@ -309,42 +309,30 @@ func failures(ctx context.Context, p *cli.Program, env *host.Connection) (*strea
 	return s, err
 }
 
-// about returns the part of a result about a namespace and Services; everything if none is named.
-func about(r doctor.Result, namespace string, services []string) doctor.Result {
-	if namespace != "" {
-		r = r.Within(namespace)
-	}
-	if len(services) == 0 {
-		return r
-	}
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool {
-		return !slices.Contains(services, f.About.String()) && !slices.ContainsFunc(f.Services, func(s string) bool { return slices.Contains(services, s) })
-	})
-	r.Unknown = slices.DeleteFunc(slices.Clone(r.Unknown), func(u doctor.Unknown) bool {
-		return u.About.Kind == doctor.Service && !slices.Contains(services, u.About.String())
-	})
-	return r
-}
-
-// labelled returns the Services that match the selector, among names if given. No match is an error: a check of nothing must not report health.
-func (e *examining) labelled(list []corev1.Service, names []string) ([]string, error) {
-	if e.chosen.All() {
-		return names, nil
-	}
+// narrow returns the part of a result about the chosen Services of a list. No match of the labels is an error: a check of nothing must not
+// report health.
+func (e *examining) narrow(r doctor.Result, list []corev1.Service) (doctor.Result, error) {
 	var found []string
 	for i := range list {
-		if e.chosen.Has(&list[i]) && concerns(&list[i], e.scope.Namespace, names) {
-			found = append(found, list[i].Namespace+"/"+list[i].Name)
+		if name := list[i].Namespace + "/" + list[i].Name; e.of(name) && e.chosen.Has(&list[i]) {
+			found = append(found, name)
 		}
 	}
-	if len(found) == 0 {
-		return nil, command.Wrong("no Service has the labels %s: correct --selector", e.chosen.String())
+	if !e.chosen.All() {
+		if len(found) == 0 {
+			return r, command.Wrong("no Service has the labels %s: correct --selector", e.chosen.String())
+		}
+		e.services = found
 	}
-	return found, nil
+	r.Services = len(found)
+	if e.scope.Namespace == "" && len(e.services) == 0 {
+		return r, nil
+	}
+	return r.Only(e.of), nil
 }
 
-func (e *examining) examined(p *cli.Program, r doctor.Result, least doctor.Severity) error {
-	shown := r.AtLeast(least)
+func (e *examining) examined(p *cli.Program, r doctor.Result) error {
+	shown := r.AtLeast(e.least)
 	e.order.Sort(shown.Findings)
 	if err := p.Print(shown.In(nil), func() { findings(p, shown, e.explain) }); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error {
@@ -23,11 +24,10 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 		return command.Wrong("doctor --fix names the check already: leave out --checks")
 	}
 	e.checks = []string{e.fix}
-	checks, _, services, err := e.wanted(args)
-	if err != nil {
+	if err := e.wanted(args); err != nil {
 		return err
 	}
-	check := checks[0]
+	check := e.run[0]
 	if !fixable(check) {
 		return command.Wrong("the findings of the check %s cannot be fixed automatically: --checks %s --explain says what to do", check.ID, check.ID)
 	}
@@ -36,22 +36,14 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 		return err
 	}
 	defer cli.Close(env)
-	if err := there(ctx, p, env, e.scope.Namespace, services); err != nil {
-		return err
-	}
-	s, r, err := runOf(ctx, p, env, checks)
+	s, r, err := e.look(ctx, p, env)
 	if err != nil {
 		return err
 	}
-	if services, err = e.labelled(s.Services, services); err != nil {
-		return err
-	}
-	r = about(r, e.scope.Namespace, services)
-	items, err := toFix(p, r, check)
+	var items []answer.Item
 	if check.ID == Permissions {
-		items, err = addRights(s, r), nil
-	}
-	if err != nil {
+		items = addRights(s, r)
+	} else if items, err = toFix(p, r, check); err != nil {
 		return err
 	}
 	for _, u := range r.Unknown {
@@ -85,21 +77,22 @@ func addRights(s *doctor.Snapshot, r doctor.Result) []answer.Item {
 	if release.Before(s.Controller.Version) {
 		release = s.Controller.Version
 	}
-	now, class := r.At.Truncate(time.Second), rampermission.For(release)
 	about := s.OfCluster().InJournal(r.Cluster)
-	return []answer.Item{{Remedy: class, Event: engine.Event{
+	return []answer.Item{item(r, rampermission.For(release), about, "ByHand", journal.ByPerson+"the RAM actions that the controller lacks.")}
+}
+
+// item is a failure as the doctor reports it.
+func item(r doctor.Result, class *remedy.Remedy, about event.Service, reason, message string) answer.Item {
+	now := r.At.Truncate(time.Second)
+	return answer.Item{Remedy: class, Event: engine.Event{
 		ID: fmt.Sprintf("%s.%s.%s", about.UID, class.Class, now.UTC().Format("20060102T150405")),
 		Failure: event.Failure{
-			Cluster: r.Cluster, Class: class.Class, Reason: "ByHand", Component: "lbremedy", Count: 1, Service: about, First: now, Last: now,
-			Message: journal.ByPerson + "the RAM actions that the controller lacks.",
+			Cluster: r.Cluster, Class: class.Class, Reason: reason, Component: "lbremedy", Message: message, Count: 1, Service: about, First: now, Last: now,
 		},
-	}}}
+	}}
 }
 
 func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item, error) {
-	if check.Fix == nil {
-		return nil, nil
-	}
 	class, err := p.ClassOf(doctor.ClassPrefix + check.ID)
 	if err != nil {
 		return nil, err
@@ -114,14 +107,8 @@ func toFix(p *cli.Program, r doctor.Result, check *doctor.Check) ([]answer.Item,
 		if err := event.ValidUID(f.About.UID); err != nil {
 			return nil, err
 		}
-		items = append(items, answer.Item{Remedy: class, Event: engine.Event{
-			ID: fmt.Sprintf("%s.%s.%s", f.About.UID, class.Class, r.At.UTC().Format("20060102T150405")),
-			Failure: event.Failure{
-				Cluster: r.Cluster, Class: class.Class, Reason: "Doctor", Component: "lbremedy", Message: f.Text.String(), Count: 1,
-				Service: event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID},
-				First:   r.At.Truncate(time.Second), Last: r.At.Truncate(time.Second),
-			},
-		}})
+		about := event.Service{Namespace: f.About.Namespace, Name: f.About.Name, UID: f.About.UID}
+		items = append(items, item(r, class, about, "Doctor", f.Text.String()))
 	}
 	slices.SortFunc(items, func(a, b answer.Item) int {
 		return strings.Compare(a.Event.Failure.Service.String(), b.Event.Failure.Service.String())

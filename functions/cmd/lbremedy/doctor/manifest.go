@@ -25,8 +25,7 @@ import (
 )
 
 func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []string) error {
-	checks, least, services, err := e.wanted(args)
-	if err != nil {
+	if err := e.wanted(args); err != nil {
 		return err
 	}
 	if e.fix != "" || e.Apply {
@@ -40,10 +39,10 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	for i := range list {
 		all[i] = list[i].Service
 	}
-	if err := named(all, e.scope.Namespace, services); err != nil {
+	if err := e.named(all); err != nil {
 		return err
 	}
-	checks = slices.DeleteFunc(checks, func(c *doctor.Check) bool { return !c.Manifest })
+	checks := slices.DeleteFunc(e.run, func(c *doctor.Check) bool { return !c.Manifest })
 	if len(checks) == 0 {
 		return command.Wrong("none of the checks %s applies to manifests: see lbremedy doctor checks", strings.Join(e.checks, ", "))
 	}
@@ -70,10 +69,9 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 		r.Findings = append(r.Findings, misplaced...)
 		slices.SortStableFunc(r.Findings, func(a, b doctor.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	}
-	if services, err = e.labelled(all, services); err != nil {
+	if r, err = e.narrow(r, all); err != nil {
 		return err
 	}
-	r.Services = concerned(all, e.scope.Namespace, services)
 	if p.Cluster == "" && len(r.Unknown) > 0 {
 		var open []string
 		for _, u := range r.Unknown {
@@ -83,7 +81,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 		p.Note("No cluster is named, so these checks left something open: %s. --cluster compares with a cluster.", strings.Join(slices.Compact(open), ", "))
 		r.Unknown = []doctor.Unknown{}
 	}
-	return e.examined(p, about(r, e.scope.Namespace, services), least)
+	return e.examined(p, r)
 }
 
 // ofManifests drops findings about other Services of the cluster, and adds positions to those about manifests.
@@ -138,30 +136,16 @@ func (m *manifest) line(f doctor.Finding) int {
 }
 
 // named refuses a namespace and Services that no manifest has: unexamined is not healthy.
-func named(list []corev1.Service, namespace string, services []string) error {
-	for _, name := range services {
-		if concerned(list, "", []string{name}) == 0 {
+func (e *examining) named(list []corev1.Service) error {
+	for _, name := range e.services {
+		if !slices.ContainsFunc(list, func(svc corev1.Service) bool { return svc.Namespace+"/"+svc.Name == name }) {
 			return command.Wrong("no manifest has the Service %s; Services without a namespace are in default", name)
 		}
 	}
-	if namespace != "" && concerned(list, namespace, nil) == 0 {
-		return command.Wrong("no manifest has a Service in the namespace %s; Services without a namespace are in default", namespace)
+	if ns := e.scope.Namespace; ns != "" && !slices.ContainsFunc(list, func(svc corev1.Service) bool { return svc.Namespace == ns }) {
+		return command.Wrong("no manifest has a Service in the namespace %s; Services without a namespace are in default", ns)
 	}
 	return nil
-}
-
-func concerned(list []corev1.Service, namespace string, services []string) int {
-	n := 0
-	for i := range list {
-		if concerns(&list[i], namespace, services) {
-			n++
-		}
-	}
-	return n
-}
-
-func concerns(svc *corev1.Service, namespace string, services []string) bool {
-	return (namespace == "" || svc.Namespace == namespace) && (len(services) == 0 || slices.Contains(services, svc.Namespace+"/"+svc.Name))
 }
 
 func allManifests(p *cli.Program, files []string) (list []manifest, misplaced []doctor.Finding, err error) {

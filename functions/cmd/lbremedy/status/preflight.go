@@ -94,14 +94,16 @@ type flight struct {
 	reach  reach
 }
 
-func (f *flight) add(name string, r Verdict, text, do say.Text) {
-	text = text.Map(func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") })
-	f.checks = append(f.checks, Check{name, r, cli.Capital(text.String()), do.String(), text, do})
+func (f *flight) add(name string, c Check) (well bool) {
+	c.text = c.text.Map(func(s string) string { return strings.Join(strings.Fields(command.Clean(event.Redact(s))), " ") })
+	c.Check, c.Text, c.Do = name, cli.Capital(c.text.String()), c.do.String()
+	f.checks = append(f.checks, c)
+	return c.Result == Well
 }
 
-func (f *flight) failed(name string, err error, do say.Text) {
-	f.add(name, Unknown, sentence(err), do)
-}
+func result(r Verdict, text, do say.Text) Check { return Check{Result: r, text: text, do: do} }
+
+func well(text say.Text) Check { return result(Well, text, nil) }
 
 func sentence(err error) say.Text {
 	return say.F("%s.", say.Of(err).Map(func(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".") }))
@@ -124,30 +126,31 @@ func (f *flight) run(ctx context.Context) error {
 		return err
 	}
 	g.Say("asking the API server")
-	up := f.kubernetes(ctx)
+	up := f.add("kubernetes", f.kubernetes(ctx))
 	g.Say("reading the cluster and the account")
 	if f.snap, _, err = doctor.Gather(ctx, f.Source(f.env, g), needed); err != nil {
 		return err
 	}
-	f.cloud(ctx)
+	f.add("cloud", f.cloud(ctx))
 	if up {
 		g.Say("asking for rights in Kubernetes")
-		f.rights(ctx)
+		f.add("rights", f.rights(ctx))
 	} else {
-		f.add("rights", Unknown, say.F("The API server cannot be asked for the rights in Kubernetes."), say.F("Correct the access to the cluster first."))
+		f.add("rights", result(Unknown, say.F("The API server cannot be asked for the rights in Kubernetes."),
+			say.F("Correct the access to the cluster first.")))
 	}
 	g.Say("reading the rights in RAM")
-	f.ram(ctx)
+	f.add("ram", f.ram(ctx))
 	g.Say("asking NATS")
 	f.nats(ctx)
-	f.clock()
-	f.quotas()
-	f.controller()
+	f.add("clock", f.clock())
+	f.add("quotas", f.quotas())
+	f.add("controller", f.controller())
 	if up {
-		f.approvals(ctx)
+		f.add("approvals", f.approvals(ctx))
 	}
 	if f.fix {
-		f.admission(ctx)
+		f.add("admission", f.admission(ctx))
 	}
 	return ctx.Err()
 }
@@ -157,12 +160,12 @@ func (f *flight) installed(ctx context.Context, c host.Config) (err error) {
 	if u, err := url.Parse(f.running); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return command.Wrong("%q is not a URL such as http://127.0.0.1:9000", f.running)
 	}
-	f.runs(ctx)
+	f.add("running", f.runs(ctx))
 	if f.answers {
 		if f.env, err = prepare(f.Program, c, nil); err != nil {
 			return err
 		}
-		f.approvals(ctx)
+		f.add("approvals", f.approvals(ctx))
 	}
 	return ctx.Err()
 }
@@ -174,15 +177,6 @@ func prepare(p *cli.Program, c host.Config, meter meter) (*host.Connection, erro
 		return nil, command.Mistake{Err: err}
 	}
 	return env, nil
-}
-
-func parts(ctx context.Context, p *cli.Program, c host.Config, list ...doctor.Part) (*doctor.Snapshot, error) {
-	env, err := prepare(p, c, nil)
-	if err != nil {
-		return nil, err
-	}
-	s, _, err := doctor.Gather(ctx, doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now()}, list)
-	return s, err
 }
 
 func (f *flight) show(bad int) {
@@ -203,9 +197,8 @@ func (f *flight) show(bad int) {
 	fmt.Fprintln(f.Out, f.Paint(cli.Red, f.Phrase("%d of %d checks failed. Nothing was written.", bad, len(f.checks))))
 }
 
-// policy checks the policy of --policy, otherwise the one in force; s is nil if NATS is unreachable.
+// policy checks the policy of --policy, otherwise the one in force; s is nil if it can't be read.
 func (f *flight) policy(ctx context.Context, s *stream.Stream) {
-	const name = "policy"
 	var now policy.Version
 	var told policy.InForce
 	var err error
@@ -213,30 +206,26 @@ func (f *flight) policy(ctx context.Context, s *stream.Stream) {
 	switch {
 	case f.file != "":
 		from = say.F("in %s", f.file)
-		if now, err = f.ReadPolicy(ctx, f.file); err != nil {
-			f.add(name, Problem, sentence(err), say.F("Correct it, or allow to read it: lbremedy policy check %s", f.file))
-			return
-		}
-	case s == nil:
-		if f.fix {
-			f.add(name, Problem, say.F("No policy is known, so lbremedy would only observe."),
-				say.F("Name the policy with --policy, or the NATS of the engine that uses it."))
-		}
+		now, err = f.ReadPolicy(ctx, f.file)
+	case s != nil:
+		now, told, err = f.InForce(ctx, s, f.Cluster)
+	case f.fix:
+		f.add("policy", result(Problem, say.F("No policy is known, so lbremedy would only observe."),
+			say.F("Name the policy with --policy, or the NATS of the engine that uses it.")))
 		return
 	default:
-		if now, told, err = f.InForce(ctx, s, f.Cluster); told.Wrong != "" {
-			f.add(name, Problem, sentence(err), say.F("Correct the policy, or let the engine read it. It goes on by itself then."))
-			return
-		} else if err != nil {
-			f.failed(name, err, say.F("Make sure that the user of NATS may read the policy."))
-			return
-		}
-	}
-	allowed := now.Policy
-	if f.fix && !permission.Fixes(allowed) {
-		f.add(name, Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from),
-			say.F("Set mode: fix, for all or for some classes or rules."))
 		return
 	}
-	f.add(name, Well, say.F("The policy %s says: %s.", from, permission.Describe(allowed)), nil)
+	c := result(Well, say.F("The policy %s says: %s.", from, permission.Describe(now.Policy)), nil)
+	switch {
+	case err != nil && f.file != "":
+		c = result(Problem, sentence(err), say.F("Correct it, or allow to read it: lbremedy policy check %s", f.file))
+	case told.Wrong != "":
+		c = result(Problem, sentence(err), say.F("Correct the policy, or let the engine read it. It goes on by itself then."))
+	case err != nil:
+		c = result(Unknown, sentence(err), say.F("Make sure that the user of NATS may read the policy."))
+	case f.fix && !permission.Fixes(now.Policy):
+		c = result(Problem, say.F("The policy %s lets nothing be fixed: it only observes.", from), say.F("Set mode: fix, for all or for some classes or rules."))
+	}
+	f.add("policy", c)
 }

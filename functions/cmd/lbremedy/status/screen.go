@@ -68,12 +68,8 @@ func (s screen) pause(one control.Pause) say.Text {
 
 // losses prints what does not balance; on a wide screen also the outcomes of each class's failures.
 func (s screen) losses() {
-	name := "Problems"
-	for _, said := range s.Backlog.Problems {
-		for line := range strings.Lines(cli.Wrap(command.Clean(said), "", wide-indent)) {
-			s.line(name, s.p.Paint(cli.Red, clip(line)))
-			name = ""
-		}
+	if len(s.Backlog.Problems) > 0 {
+		s.rows("Problems", cli.Red, wrap(strings.Join(s.Backlog.Problems, "\n")))
 	}
 	losses := s.Backlog.Losses
 	if !s.p.Wide() {
@@ -102,9 +98,25 @@ func (s screen) losses() {
 	}
 }
 
+// rows prints lines of one colour below each other.
+func (s screen) rows(name string, c cli.Colour, lines []string) {
+	for _, line := range lines {
+		s.line(name, s.p.Paint(c, line))
+		name = ""
+	}
+}
+
 func (s screen) line(name, text string) {
 	name = s.p.Language().Format(name)
 	fmt.Fprintf(s.p.Out, "%s%s%s\n", s.p.Paint(cli.Faint, name), strings.Repeat(" ", max(1, indent-cli.Columns(name))), text)
+}
+
+func wrap(text string) []string {
+	var lines []string
+	for line := range strings.Lines(cli.Wrap(text, "", wide-indent)) {
+		lines = append(lines, clip(line))
+	}
+	return lines
 }
 
 func clip(text string) string {
@@ -135,11 +147,7 @@ func (s screen) nats() {
 		s.line("NATS", clip(s.p.Phrase("connected to %s", s.NATS.URL)))
 		return
 	}
-	name := "NATS"
-	for line := range strings.Lines(cli.Wrap(s.Unknown["nats"], "", wide-indent)) {
-		s.line(name, s.p.Paint(cli.Red, clip(line)))
-		name = ""
-	}
+	s.rows("NATS", cli.Red, wrap(s.Unknown["nats"]))
 }
 
 func (s screen) exporter() string {
@@ -185,10 +193,8 @@ func (s screen) list(name, field, none string, n int, text func(i int) string) {
 			s.line("", s.p.Phrase("and %d more: lbremedy %s", n-i, map[string]string{"pauses": "policy show", "breakers": "breaker ls"}[field]))
 			break
 		}
-		for _, line := range lines {
-			s.line(name, s.p.Paint(cli.Yellow, line))
-			name = ""
-		}
+		s.rows(name, cli.Yellow, lines)
+		name = ""
 	}
 }
 
@@ -223,8 +229,7 @@ func (s screen) budgets() {
 	if n := len(s.Budgets) - 1; n > 0 {
 		then = say.F("Others: %d.", n).Then(then)
 	}
-	s.line("Budgets", s.p.Paint(cli.Yellow, clip(s.p.Tell(text))))
-	s.line("", s.p.Paint(cli.Yellow, clip(s.p.Tell(then))))
+	s.rows("Budgets", cli.Yellow, []string{clip(s.p.Tell(text)), clip(s.p.Tell(then))})
 }
 
 func (s screen) backlog() {

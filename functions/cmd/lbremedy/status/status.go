@@ -17,7 +17,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/control"
-	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -325,18 +324,22 @@ func (r *reading) controller(ctx context.Context) {
 	defer cancel()
 	c := r.p.Host()
 	c.Cluster = r.Cluster
-	s, err := parts(ctx, r.p, c, doctor.Controller)
+	env, err := prepare(r.p, c, nil)
+	var runs ccm.Controller
 	if err == nil {
-		err = s.Err(doctor.Controller)
+		view := ccm.View{Kube: env.Kube, Cloud: env.Clients.Cloud}
+		if runs, err = view.Controller(ctx); err != nil {
+			err = say.Errorf("the %s could not be read: %w", say.F("controller"), err)
+		}
 	}
 	switch {
 	case err != nil:
 		r.unknown(err, "controller")
-	case s.Controller.Version == ccm.Version{}:
+	case runs.Version == ccm.Version{}:
 		r.unknown(errors.New(ccm.NoVersion().String()), "controller")
 	default:
-		r.Controller = s.Controller.Version.String()
-		if s.Controller.Version.TooNew() {
+		r.Controller = runs.Version.String()
+		if runs.Version.TooNew() {
 			r.Newer = say.F("newer than %s, the newest release known here", ccm.Newest())
 		}
 	}

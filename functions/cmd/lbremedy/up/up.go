@@ -474,10 +474,11 @@ func (u *upRun) measure(ctx context.Context, s *stream.Stream, x *exporter.Expor
 		return nil
 	}
 	return []func() error{func() error {
-		return u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
+		u.metrics.Follow(ctx, func(ctx context.Context) (observe.State, error) { return u.readState(ctx, s) },
 			func(err error) {
 				u.Log().Warn("the state of the stream can't be read for the metrics; trying again", "error", err)
 			})
+		return nil
 	}}
 }
 
