@@ -3,14 +3,15 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -94,8 +95,6 @@ type verdictThen struct {
 	Result event.Status `json:"result,omitempty"` // empty: unanswered
 }
 
-const atOnce = 8 // failures answered concurrently
-
 // Failures answers the failures, prints the verdicts, and returns the error that sets the exit code.
 func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items []Item, a Flags) error {
 	a.sign(ctx, p, env)
@@ -119,16 +118,14 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	verdicts := make([]verdict, len(items))
 	g := p.Progress()
 	var mu sync.Mutex
-	done, free := 0, make(chan struct{}, atOnce)
-	doing := "diagnosed"
+	done, doing := 0, "diagnosed"
 	if a.Apply {
 		doing = "handled"
 	}
-	var wait sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(8)
 	for i, it := range items {
-		wait.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
+		all.Go(func() error {
 			rec, err := one(ctx, p, env, it, a)
 			if err != nil {
 				rec.Service, rec.Class, rec.Cluster, rec.Event = it.Event.Failure.Service, it.Remedy.Class, env.Cluster, it.Event.ID
@@ -139,9 +136,10 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 			defer mu.Unlock()
 			done++
 			g.Say("%s %d of %d", doing, done, len(items))
+			return nil
 		})
 	}
-	wait.Wait()
+	_ = all.Wait() // an error is in its verdict
 	g.Done()
 	if err := ctx.Err(); err != nil {
 		return err
@@ -181,11 +179,8 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		journal.Report(p, all[0].Record)
 		return
 	}
-	columns := []any{"service", "class", "verdict", "plan", "finding"}
-	if a.replay {
-		columns = []any{"service", "class then", "verdict then", "class", "verdict", "plan", "finding"}
-	}
-	t := p.Table(columns...)
+	t := p.Table("service", "class then", "verdict then", "class", "verdict", "plan", "finding")
+	t.Show(a.replay, "class then", "verdict then")
 	t.Prose("finding")
 	for _, v := range all {
 		v.Record = v.In(p.Language())
@@ -197,15 +192,12 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		if v.err != nil {
 			finding = say.Literal(v.Error)
 		}
-		name := command.Clean(v.Service.String())
-		row := []any{name, v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding.String())}
-		if a.replay {
-			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
-			if v.Was.Result == "" {
-				row[2] = "none"
-			}
+		var then verdictThen
+		if v.Was != nil {
+			then = *v.Was
 		}
-		t.AppendRow(row)
+		t.AppendRow([]any{command.Clean(v.Service.String()), then.Class, cmp.Or(string(then.Result), "none"),
+			v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding.String())})
 	}
 	t.Render()
 	if !a.Apply {
