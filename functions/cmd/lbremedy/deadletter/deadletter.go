@@ -241,7 +241,7 @@ an error.`,
 // settling lets a command settle each chosen letter.
 func settling(p *cli.Program, do func(context.Context, *cli.Program, *stream.Stream, letter) (fate, error), cmd *cobra.Command) *cobra.Command {
 	var c choice
-	cmd.Args = c.must
+	cmd.PreRunE = c.must
 	cmd.RunE = p.OnStream(func(ctx context.Context, s *stream.Stream, args []string) error {
 		if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
 			return err

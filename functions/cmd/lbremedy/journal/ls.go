@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -197,25 +198,19 @@ func printCases(p *cli.Program, cases []Case) {
 
 // shortIDs returns the shortest unique beginning of case IDs, or the whole ID in a wide table.
 func shortIDs[T any](p *cli.Program, list []T, id func(T) string) map[string]string {
-	const least = 8 // digits of the UID
-	all := map[string]bool{}
-	for _, one := range list {
-		all[id(one)] = true
-	}
-	count := map[string]int{}
-	for id := range all {
-		for n := least; n <= len(id); n++ {
-			count[id[:n]]++
-		}
-	}
 	short := map[string]string{}
-	for id := range all {
-		n := min(least, len(id))
-		for !p.Wide() && n < len(id) && count[id[:n]] > 1 {
+	for _, one := range list {
+		short[id(one)] = id(one)
+	}
+	all := slices.Sorted(maps.Keys(short))
+	for i, id := range all {
+		n := min(8, len(id)) // digits of the UID
+		alike := func(other string) bool { return other != id && strings.HasPrefix(other, id[:n]) }
+		for n < len(id) && slices.ContainsFunc(all[max(0, i-1):min(i+2, len(all))], alike) {
 			n++
 		}
-		if short[id] = id[:n]; p.Wide() {
-			short[id] = id
+		if !p.Wide() {
+			short[id] = id[:n]
 		}
 	}
 	return short
