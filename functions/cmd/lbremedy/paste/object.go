@@ -74,9 +74,13 @@ func (r *Reader) value(data []byte) error {
 	}
 	r.level++
 	defer func() { r.level-- }()
-	var all []json.RawMessage
-	if json.Unmarshal(data, &all) == nil {
+	if starts(data, "[") {
+		var all []json.RawMessage
+		_ = json.Unmarshal(data, &all) // valid at this point
 		for _, one := range all {
+			if string(one) == "null" {
+				continue
+			}
 			if err := r.value(one); err != nil {
 				return err
 			}
@@ -94,8 +98,8 @@ func (r *Reader) value(data []byte) error {
 		return r.value(inner)
 	}
 	for _, path := range nests {
-		if inner := string(values[path]); strings.HasPrefix(inner, "{") || strings.HasPrefix(inner, "[") {
-			return r.value(values[path])
+		if inner := values[path]; starts(inner, "{[") {
+			return r.value(inner)
 		}
 	}
 	switch {
@@ -177,7 +181,7 @@ func read(data json.RawMessage) (map[string]json.RawMessage, fields) {
 	}
 	for path, value := range values {
 		var s string
-		if json.Unmarshal(value, &s) == nil {
+		if starts(value, `"`) && json.Unmarshal(value, &s) == nil {
 			texts[path] = s
 		}
 	}
@@ -205,8 +209,14 @@ var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
 func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {
-	_ = json.Unmarshal(data, &keys)
+	if starts(data, "{") { // spares a long array the attempt
+		_ = json.Unmarshal(data, &keys)
+	}
 	return keys
+}
+
+func starts(data []byte, with string) bool {
+	return len(data) > 0 && strings.IndexByte(with, data[0]) >= 0
 }
 
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
