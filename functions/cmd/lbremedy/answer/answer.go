@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/journal"
@@ -95,6 +94,8 @@ type verdictThen struct {
 	Result event.Status `json:"result,omitempty"` // empty: unanswered
 }
 
+const atOnce = 8 // failures answered concurrently
+
 // Failures answers the failures, prints the verdicts, and returns the error that sets the exit code.
 func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items []Item, a Flags) error {
 	a.sign(ctx, p, env)
@@ -118,14 +119,16 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 	verdicts := make([]verdict, len(items))
 	g := p.Progress()
 	var mu sync.Mutex
-	done, doing := 0, "diagnosed"
+	done, free := 0, make(chan struct{}, atOnce)
+	doing := "diagnosed"
 	if a.Apply {
 		doing = "handled"
 	}
-	var all errgroup.Group
-	all.SetLimit(8)
+	var wait sync.WaitGroup
 	for i, it := range items {
-		all.Go(func() error {
+		wait.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
 			rec, err := one(ctx, p, env, it, a)
 			if err != nil {
 				rec.Service, rec.Class, rec.Cluster, rec.Event = it.Event.Failure.Service, it.Remedy.Class, env.Cluster, it.Event.ID
@@ -136,10 +139,9 @@ func Failures(ctx context.Context, p *cli.Program, env *host.Connection, items [
 			defer mu.Unlock()
 			done++
 			g.Say("%s %d of %d", doing, done, len(items))
-			return nil
 		})
 	}
-	_ = all.Wait() // an error is in its verdict
+	wait.Wait()
 	g.Done()
 	if err := ctx.Err(); err != nil {
 		return err
