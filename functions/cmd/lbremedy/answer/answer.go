@@ -3,9 +3,9 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,11 +181,8 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		journal.Report(p, all[0].Record)
 		return
 	}
-	columns := []any{"service", "class", "verdict", "plan", "finding"}
-	if a.replay {
-		columns = []any{"service", "class then", "verdict then", "class", "verdict", "plan", "finding"}
-	}
-	t := p.Table(columns...)
+	t := p.Table("service", "class then", "verdict then", "class", "verdict", "plan", "finding")
+	t.Show(a.replay, "class then", "verdict then")
 	for _, v := range all {
 		v.Record = v.In(p.Language())
 		plan := strings.Join(steps(v.Record), "; ")
@@ -196,15 +193,12 @@ func printVerdicts(p *cli.Program, all []verdict, a Flags) {
 		if v.err != nil {
 			finding = say.Literal(v.Error)
 		}
-		name := command.Clean(v.Service.String())
-		row := []any{name, v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding.String())}
-		if a.replay {
-			row = slices.Insert(row, 1, any(v.Was.Class), any(string(v.Was.Result)))
-			if v.Was.Result == "" {
-				row[2] = "none"
-			}
+		var then verdictThen
+		if v.Was != nil {
+			then = *v.Was
 		}
-		t.AppendRow(row)
+		t.AppendRow([]any{command.Clean(v.Service.String()), then.Class, cmp.Or(string(then.Result), "none"),
+			v.Class, journal.Outcome(p, v.Record), cli.Plain(plan), cli.Plain(finding.String())})
 	}
 	t.Render()
 	if !a.Apply {

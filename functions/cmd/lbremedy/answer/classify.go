@@ -55,18 +55,19 @@ exit code is 0 whatever the classes are. The next command is printed on standard
 				}
 				args = []string{"-"}
 			}
-			c := &classifying{Program: p, by: p.Classifier(), explain: explain, each: each, out: bufio.NewWriter(p.Out),
-				about: map[string]string{}, rows: map[string]*row{}}
-			q := *p
-			q.Out, c.Program = c.out, &q
+			c := &classifying{Program: p, by: p.Classifier(), explain: explain, each: each, rows: map[string]*row{}}
 			var err error
 			for _, arg := range args {
 				if err = c.argument(arg); err != nil {
 					break
 				}
 			}
-			c.table()
-			if err = errors.Join(err, c.out.Flush()); err == nil && p.ForPeople() {
+			for _, r := range c.order {
+				if !each {
+					c.print(r)
+				}
+			}
+			if err == nil && p.ForPeople() {
 				c.next()
 			}
 			return err
@@ -82,24 +83,22 @@ type classifying struct {
 	by      *event.Classifier
 	explain bool
 	each    bool // print each answer at once
-	out     *bufio.Writer
-	found   []string // classes, each once
-	about   map[string]string
 	seen    []doctor.Symptom
 	rows    map[string]*row // rows of the table, by their common answer
 	order   []*row
 }
 
+// A row is the answer to some texts.
 type row struct {
-	m     event.Match
-	text  paste.Text
-	check string
+	Classified
+	text  paste.Text // the first of them
+	about string     // the first full name of a Service
 	count int
 }
 
 func (c *classifying) argument(arg string) error {
 	if arg == "-" {
-		return c.read("standard input", c.In)
+		return texts("standard input", c.In, c.answer)
 	}
 	if info, err := os.Stat(arg); err == nil {
 		if info.IsDir() {
@@ -110,20 +109,15 @@ func (c *classifying) argument(arg string) error {
 			return command.Wrong("read messages: %w", err)
 		}
 		defer f.Close()
-		return c.read(arg, f)
+		return texts(arg, f, c.answer)
 	}
 	if looksLikeFile(arg) {
 		return command.Wrong("there is no file %s", event.Redact(arg))
 	}
-	return c.read("the message", strings.NewReader(arg))
+	return texts("the message", strings.NewReader(arg), c.answer)
 }
 
-func (c *classifying) read(name string, from io.Reader) error {
-	return texts(name, from, c.out.Flush, c.answer)
-}
-
-// texts calls waits when it has read everything available so far.
-func texts(name string, from io.Reader, waits func() error, yield func(paste.Text) error) error {
+func texts(name string, from io.Reader, yield func(paste.Text) error) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	texts := paste.NewReader(yield)
 	for n := 1; ; n++ {
@@ -145,25 +139,19 @@ func texts(name string, from io.Reader, waits func() error, yield func(paste.Tex
 		case err != nil || end:
 			return err
 		}
-		if lines.Buffered() == 0 { // a slow writer wants to see answers
-			if err := waits(); err != nil {
-				return err
-			}
-		}
 	}
 }
 
 // Classify yields the classification of each text in a paste.
 func Classify(p *cli.Program, pasted string, yield func(Classified) error) error {
 	by := p.Classifier()
-	return texts("the text", strings.NewReader(pasted), func() error { return nil }, func(t paste.Text) error {
-		a, m, _ := classified(by, t)
-		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
+	return texts("the text", strings.NewReader(pasted), func(t paste.Text) error {
+		a, _ := classified(by, t)
 		return yield(a)
 	})
 }
 
-// A Classified is the classification of one text. The texts for people are only set on request.
+// A Classified is the classification of one text.
 type Classified struct {
 	Class    string     `json:"class"`
 	Matched  string     `json:"matched"`
@@ -175,43 +163,41 @@ type Classified struct {
 	Why      *string    `json:"why,omitempty"`
 }
 
-// classified also returns the matching rule, and the symptom if a person asks about one without an error; nil if not.
-func classified(by *event.Classifier, t paste.Text) (Classified, event.Match, *doctor.Symptom) {
+// classified also returns the symptom if a person asks about one without an error; nil if not.
+func classified(by *event.Classifier, t paste.Text) (Classified, *doctor.Symptom) {
 	m := t.Classify(by)
-	a := Classified{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service}
+	a := Classified{Class: m.Class, Matched: m.Matched, Kind: t.Kind, Service: t.Service, By: &m.By, RunnerUp: &m.RunnerUp, Why: &m.Why}
 	if m.Class == event.Ignored && t.Kind == paste.Message && asks(t.Input.Message) {
 		if s, ok := doctor.SymptomIn(t.Input.Message); ok {
 			a.Check = s.Check
-			return a, m, &s
+			return a, &s
 		}
 	}
-	return a, m, nil
+	return a, nil
 }
 
 func (c *classifying) answer(t paste.Text) error {
-	a, m, sees := classified(c.by, t)
-	if m.Class != event.Ignored && !slices.Contains(c.found, m.Class) {
-		c.found = append(c.found, m.Class)
-	}
-	if _, err := cli.ServiceArg(t.Service); err == nil && c.about[m.Class] == "" {
-		c.about[m.Class] = t.Service
-	}
+	a, sees := classified(c.by, t)
 	if sees != nil && !slices.ContainsFunc(c.seen, func(other doctor.Symptom) bool { return other.Text.String() == sees.Text.String() }) {
 		c.seen = append(c.seen, *sees)
 	}
-	if c.explain {
-		a.By, a.RunnerUp, a.Why = &m.By, &m.RunnerUp, &m.Why
+	said := a
+	if !c.explain {
+		said.By, said.RunnerUp, said.Why = nil, nil, nil
 	}
-	return c.Line(a, func() {
-		r := &row{m, t, a.Check, 1}
-		key := strings.Join([]string{m.Class, m.Matched, a.Check, string(t.Kind)}, "\x00")
-		switch first := c.rows[key]; {
-		case c.each:
-			c.print(r)
-		case first != nil:
-			first.count++
-		default:
+	return c.Line(said, func() {
+		key := strings.Join([]string{a.Class, a.Matched, a.Check, string(a.Kind)}, "\x00")
+		r := c.rows[key]
+		if r == nil {
+			r = &row{Classified: a, text: t}
 			c.rows[key], c.order = r, append(c.order, r)
+		}
+		r.count++
+		if _, err := cli.ServiceArg(t.Service); err == nil && r.about == "" {
+			r.about = t.Service
+		}
+		if c.each {
+			c.print(&row{Classified: a, text: t})
 		}
 	})
 }
@@ -222,40 +208,30 @@ var logged = regex.New(`[{}\[\]=|]|\d\d:\d\d:\d\d`)
 // asks reports whether a text may be a person's question.
 func asks(text string) bool { return len(text) <= 2000 && !logged().MatchString(text) }
 
-func (c *classifying) table() {
-	for _, r := range c.order {
-		c.print(r)
-	}
-}
-
 func (c *classifying) print(r *row) {
 	wide := 0
 	for _, id := range append(c.Classes(), event.Unclassified) {
 		wide = max(wide, len(id))
 	}
-	said := r.m.Matched
-	if said == "" {
-		said = cmp.Or(r.text.Input.Message, r.text.Why)
+	said := cmp.Or(r.Matched, r.text.Input.Message, r.text.Why)
+	if r.Service != "" {
+		said = r.Service + ": " + said
 	}
-	if r.text.Service != "" {
-		said = r.text.Service + ": " + said
-	}
-	class := r.m.Class
-	if r.check != "" {
-		class = "doctor: " + r.check
+	class := r.Class
+	if r.Check != "" {
+		class = "doctor: " + r.Check
 	}
 	count := ""
 	if r.count > 1 {
 		count = fmt.Sprintf("%dx ", r.count)
 	}
-	fmt.Fprintf(c.out, "%-*s  %-*s  %s%s\n", wide, class, kindWide, r.text.Kind, count, c.Cell(said, wide+kindWide+4+len(count)))
+	fmt.Fprintf(c.Out, "%-*s  %-*s  %s%s\n", wide, class, kindWide, r.Kind, count, c.Cell(said, wide+kindWide+4+len(count)))
 	if c.explain {
-		if r.m.RunnerUp != "" {
-			fmt.Fprintf(c.out, "%*s  not %s: ", wide, "", r.m.RunnerUp)
-		} else {
-			fmt.Fprintf(c.out, "%*s  ", wide, "")
+		not := ""
+		if *r.RunnerUp != "" {
+			not = "not " + *r.RunnerUp + ": "
 		}
-		fmt.Fprintln(c.out, command.Clean(r.m.Why))
+		fmt.Fprintf(c.Out, "%*s  %s%s\n", wide, "", not, command.Clean(*r.Why))
 	}
 }
 
@@ -263,18 +239,26 @@ func (c *classifying) print(r *row) {
 const mostNext = 3
 
 func (c *classifying) next() {
-	for _, class := range c.found[:min(len(c.found), mostNext)] {
-		switch about := c.about[class]; {
+	var found []string
+	about := map[string]string{} // by class
+	for _, r := range c.order {
+		if r.Class != event.Ignored && !slices.Contains(found, r.Class) {
+			found = append(found, r.Class)
+		}
+		about[r.Class] = cmp.Or(about[r.Class], r.about)
+	}
+	for _, class := range found[:min(len(found), mostNext)] {
+		switch {
 		case class == event.Unclassified:
 			c.Note("No class covers a failed sync. The controller's log has its error code and request ID. " +
 				"Look up the code, or submit a ticket to Alibaba Cloud with both.")
-		case about != "":
-			c.Note("To see what would be done about %s: lbremedy plan %s", class, about)
+		case about[class] != "":
+			c.Note("To see what would be done about %s: lbremedy plan %s", class, about[class])
 		default:
 			c.Note("To list the cases of %s: lbremedy ls --class %s", class, class)
 		}
 	}
-	if len(c.found)+len(c.seen) == 0 && len(c.order) == 1 && c.order[0].text.Why != "" {
+	if len(found)+len(c.seen) == 0 && len(c.order) == 1 && !c.each && c.order[0].text.Why != "" {
 		c.Note("%s", c.order[0].text.Why)
 	}
 	for _, s := range c.seen[:min(len(c.seen), mostNext)] {

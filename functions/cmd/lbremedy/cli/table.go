@@ -14,21 +14,33 @@ import (
 // A Table is rows of one line. At a terminal it fits the width, unless it is a wide table: long texts end in an ellipsis. In a pipe nothing is cut.
 type Table struct {
 	p       *Program
-	columns []any // English
+	all     []any // English names of the columns, of which some are shown
+	columns []any
 	rows    [][]any
 }
 
 // Table returns a table with these columns.
-func (p *Program) Table(columns ...any) *Table { return &Table{p: p, columns: columns} }
+func (p *Program) Table(columns ...any) *Table { return &Table{p: p, all: columns, columns: columns} }
+
+// Show leaves columns out unless the condition holds. It comes before the rows, which have a cell for them nonetheless.
+func (t *Table) Show(condition bool, columns ...any) {
+	if !condition {
+		t.columns = slices.DeleteFunc(slices.Clone(t.columns), func(name any) bool { return slices.Contains(columns, name) })
+	}
+}
 
 // AppendRow adds a row with a value for each column. An empty value becomes "-", which keeps the number of words in each line constant.
 func (t *Table) AppendRow(row []any) {
+	var shown []any
 	for i, cell := range row {
 		if s, ok := cell.(string); ok && (s == "" || strings.ContainsAny(s, "\n\r\t")) {
-			row[i] = cmp.Or(strings.Join(strings.Fields(s), " "), "-")
+			cell = cmp.Or(strings.Join(strings.Fields(s), " "), "-")
+		}
+		if slices.Contains(t.columns, t.all[i]) {
+			shown = append(shown, cell)
 		}
 	}
-	t.rows = append(t.rows, row)
+	t.rows = append(t.rows, shown)
 }
 
 // short is the width up to which a word stays whole as long as others can be shortened.

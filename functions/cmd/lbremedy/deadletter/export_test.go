@@ -9,6 +9,6 @@ type (
 var (
 	NewLetter   = newLetter
 	ListLetters = listLetters
-	Revived     = revived
+	Refusal     = refusal
 	VersionIn   = versionIn
 )

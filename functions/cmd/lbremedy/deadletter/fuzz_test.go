@@ -28,9 +28,9 @@ func FuzzLetter(f *testing.F) {
 		if strings.ContainsAny(out.String(), "\x1b\x00\x07") {
 			t.Errorf("it printed %q", out.String())
 		}
-		if subject, _, _, err := deadletter.Revived(new(cli.Program), l); err == nil {
-			if _, _, _, err := event.ParseFailedSubject(subject); err != nil {
-				t.Errorf("it would be sent to %q: %v", subject, err)
+		if deadletter.Refusal(new(cli.Program), l) == nil {
+			if _, _, _, err := event.ParseFailedSubject(origin); err != nil {
+				t.Errorf("it would be sent to %q: %v", origin, err)
 			}
 		}
 	})

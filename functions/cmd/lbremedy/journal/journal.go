@@ -4,7 +4,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -203,51 +201,6 @@ func gatherCases(ctx context.Context, p *cli.Program, s *stream.Stream, subjects
 func service(name string) bool {
 	namespace, _, ok := strings.Cut(name, "/")
 	return ok && !strings.Contains(namespace, "T")
-}
-
-// find returns the cases with a name, the newest first: a case ID, or its beginning, or ID/CLASS, or a Service.
-func find(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, error) {
-	if name == "" { // all IDs begin with it
-		return nil, command.Wrong("%q is not a case: name one by its ID or the start of it, or a Service as NAMESPACE/NAME", name)
-	}
-	id, class, both := strings.Cut(name, "/")
-	subjects, f, what := map[string]bool{}, &Filter{id: id}, say.F("case")
-	if both {
-		f.classes = []string{class}
-	}
-	if service(name) {
-		f, what = &Filter{scope: cli.Scope{Service: name}}, say.F("case of a Service")
-		if err := f.Check(p); err != nil {
-			return nil, err
-		}
-		latest, err := latestCases(ctx, p, s, f)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range latest {
-			subjects[event.CaseFilter(h.Last().Cluster, h.Last().Service.UID)] = true
-		}
-	} else {
-		var err error
-		if subjects, err = subjectsOf(ctx, p, s, id); err != nil {
-			return nil, err
-		}
-	}
-	found, err := gatherCases(ctx, p, s, slices.Sorted(maps.Keys(subjects)), f)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) == 0 {
-		said, err := cli.Unseen(ctx, s, p.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		if said != nil {
-			return nil, command.Wrong("%s", said)
-		}
-		return nil, command.Wrong("the journal holds no %s %q%s: \"lbremedy ls\" lists what it holds", what, name, cli.InCluster(p.Cluster))
-	}
-	return found, nil
 }
 
 // Of returns the records of one case, the oldest first; none if the journal has no such case.

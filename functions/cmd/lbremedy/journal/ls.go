@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -175,67 +176,40 @@ func Live(p *cli.Program, r event.Record) {
 }
 
 func printCases(p *cli.Program, cases []Case) {
-	if len(cases) == 0 {
-		return
-	}
-	first := cases[0].Cluster
-	several := slices.ContainsFunc(cases, func(c Case) bool { return c.Cluster != first })
+	several := slices.ContainsFunc(cases, func(c Case) bool { return c.Cluster != cases[0].Cluster })
 	again := slices.ContainsFunc(cases, func(c Case) bool { return c.Repeats != nil })
-	columns := []any{"case", "service", "class", "result", "age"}
-	if p.Wide() {
-		columns = append(columns[:4], "first seen", "last seen")
-	}
-	if again {
-		columns = append(columns, "seen")
-	}
-	if several {
-		columns = append([]any{"cluster"}, columns...)
-	}
-	t := p.Table(append(columns, "finding")...)
+	t := p.Table("cluster", "case", "service", "class", "result", "age", "first seen", "last seen", "seen", "finding")
+	t.Show(several, "cluster")
+	t.Show(!p.Wide(), "age")
+	t.Show(p.Wide(), "first seen", "last seen")
+	t.Show(again, "seen")
 	ids := shortIDs(p, cases, func(c Case) string { return c.Case })
 	for _, c := range cases {
-		row := []any{ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result)}
-		if p.Wide() {
-			row = append(row, cli.Clock(c.FirstSeen), cli.Clock(c.LastSeen))
-		} else {
-			row = append(row, p.Ago(c.FirstSeen))
+		times := 1
+		if c.Repeats != nil {
+			times = c.Repeats.Times
 		}
-		if again {
-			times := 1
-			if c.Repeats != nil {
-				times = c.Repeats.Times
-			}
-			row = append(row, times)
-		}
-		if several {
-			row = append([]any{c.Cluster}, row...)
-		}
-		t.AppendRow(append(row, cli.Plain(c.In(p.Language()).Finding.String())))
+		t.AppendRow([]any{c.Cluster, ids[c.Case], command.Clean(c.Service.String()), c.Class, paint(p, c.Result), p.Ago(c.FirstSeen),
+			cli.Clock(c.FirstSeen), cli.Clock(c.LastSeen), times, cli.Plain(c.In(p.Language()).Finding.String())})
 	}
 	t.Render()
 }
 
 // shortIDs returns the shortest unique beginning of case IDs, or the whole ID in a wide table.
 func shortIDs[T any](p *cli.Program, list []T, id func(T) string) map[string]string {
-	const least = 8 // digits of the UID
-	all := map[string]bool{}
-	for _, one := range list {
-		all[id(one)] = true
-	}
-	count := map[string]int{}
-	for id := range all {
-		for n := least; n <= len(id); n++ {
-			count[id[:n]]++
-		}
-	}
 	short := map[string]string{}
-	for id := range all {
-		n := min(least, len(id))
-		for !p.Wide() && n < len(id) && count[id[:n]] > 1 {
+	for _, one := range list {
+		short[id(one)] = id(one)
+	}
+	all := slices.Sorted(maps.Keys(short))
+	for i, id := range all {
+		n := min(8, len(id)) // digits of the UID
+		alike := func(other string) bool { return other != id && strings.HasPrefix(other, id[:n]) }
+		for n < len(id) && slices.ContainsFunc(all[max(0, i-1):min(i+2, len(all))], alike) {
 			n++
 		}
-		if short[id] = id[:n]; p.Wide() {
-			short[id] = id
+		if !p.Wide() {
+			short[id] = id[:n]
 		}
 	}
 	return short

@@ -43,16 +43,36 @@ func (w Want) Single(ctx context.Context, p *cli.Program, s *stream.Stream, name
 	return nil, command.Wrong("%d cases of %s: each %s. Name one by its ID:\n%s", len(wanted), name, w.What, others(p, wanted, "  "))
 }
 
-// meant returns the cases with a name, the newest first: all cases of a Service, or the newest of each Service and class with an ID. It
-// also returns the name with its namespace, and refuses an ambiguous beginning or a Service in several clusters.
+// meant returns the cases with a name, the newest first: all cases of a Service, or the newest of each Service and class with an ID, the
+// beginning of one, or ID/CLASS. It also returns the name with its namespace, and refuses an ambiguous beginning or a Service in several
+// clusters.
 func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) ([]History, string, error) {
-	name, err := inFull(ctx, p, s, name)
+	if name == "" { // all IDs begin with it
+		return nil, "", command.Wrong("%q is not a case: name one by its ID or the start of it, or a Service as NAMESPACE/NAME", name)
+	}
+	name, subjects, err := serviceNamed(ctx, p, s, name)
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := find(ctx, p, s, name)
+	id, class, both := strings.Cut(name, "/")
+	f, what := &Filter{scope: cli.Scope{Namespace: id, Service: class}}, say.F("case of a Service")
+	if !service(name) {
+		if f, what = (&Filter{id: id}), say.F("case"); both {
+			f.classes = []string{class}
+		}
+		if subjects, err = subjectsOf(ctx, p, s, id); err != nil {
+			return nil, "", err
+		}
+	}
+	found, err := gatherCases(ctx, p, s, slices.Sorted(maps.Keys(subjects)), f)
 	if err != nil {
 		return nil, "", err
+	}
+	if len(found) == 0 {
+		if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
+			return nil, "", err
+		}
+		return nil, "", command.Wrong("the journal holds no %s %q%s: \"lbremedy ls\" lists what it holds", what, name, cli.InCluster(p.Cluster))
 	}
 	if service(name) {
 		clusters := map[string]bool{}
@@ -74,33 +94,40 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// inFull completes a Service's name by its namespace. It refuses a name that several Services have, or that also begins a case ID.
-func inFull(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, error) {
-	if !kube.ValidName(name) || startOfID().MatchString(name) {
-		return name, nil
+// serviceNamed returns the subjects of a Service's cases, and completes its name by its namespace; none for another name. It refuses a
+// name that several Services have, or that also begins a case ID.
+func serviceNamed(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, map[string]bool, error) {
+	if !service(name) && (!kube.ValidName(name) || startOfID().MatchString(name)) {
+		return name, nil, nil
 	}
-	latest, err := latestCases(ctx, p, s, &Filter{scope: cli.Scope{Service: name}})
+	f := &Filter{scope: cli.Scope{Service: name}}
+	if err := f.scope.Check(); err != nil {
+		return "", nil, err
+	}
+	latest, err := latestCases(ctx, p, s, f)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	var services []string
+	subjects := map[string]bool{}
 	for _, h := range latest {
 		if r := h.Last(); r.Service.Kind == "" {
 			services = append(services, r.Service.String())
+			subjects[event.CaseFilter(r.Cluster, r.Service.UID)] = true
 		}
 	}
 	full, err := cli.OneService(name, services)
 	switch {
 	case err != nil || full == "":
-		return name, err
+		return name, nil, err
 	case len(name) >= 8: // a longer beginning of a case ID has another form
-		return full, nil
+		return full, subjects, nil
 	}
-	subjects, err := subjectsOf(ctx, p, s, name)
-	if err == nil && len(subjects) > 0 {
+	alike, err := subjectsOf(ctx, p, s, name)
+	if err == nil && len(alike) > 0 {
 		err = command.Wrong("%s is the Service %s and the start of a case ID: name the Service, or give more of the ID", name, full)
 	}
-	return full, err
+	return full, subjects, err
 }
 
 func subjectsOf(ctx context.Context, p *cli.Program, s *stream.Stream, id string) (map[string]bool, error) {

@@ -43,11 +43,8 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 		}
 	}
 	return p.Print(list, func() {
-		columns := []any{"time", "case", "action", "resource"}
-		if p.Wide() {
-			columns = append(columns, "service", "request", "who")
-		}
-		t := p.Table(columns...)
+		t := p.Table("time", "case", "action", "resource", "service", "request", "who")
+		t.Show(p.Wide(), "service", "request", "who")
 		ids := shortIDs(p, list, func(w write) string { return w.Case })
 		for _, w := range list {
 			action := w.Action
@@ -58,11 +55,8 @@ func listWrites(cmd *cobra.Command, p *cli.Program, s *stream.Stream, f *Filter)
 			if p.Wide() {
 				at = cli.Clock(w.At)
 			}
-			row := []any{at, ids[w.Case], command.Clean(action), command.Clean(w.Resource)}
-			if p.Wide() {
-				row = append(row, command.Clean(w.Service.String()), command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(p.Tell(w.by())))
-			}
-			t.AppendRow(row)
+			t.AppendRow([]any{at, ids[w.Case], command.Clean(action), command.Clean(w.Resource), command.Clean(w.Service.String()),
+				command.Clean(cmp.Or(w.Request, w.Version, "unknown")), command.Clean(p.Tell(w.by()))})
 		}
 		t.Render()
 	})

@@ -2,7 +2,6 @@ package paste
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,68 +40,37 @@ func logLine(line string) (Text, bool) {
 		return klog(m[1], m[2], strings.TrimSpace(m[3])), true
 	}
 	if m := zapLine().FindStringSubmatch(line); m != nil {
-		var record map[string]any
-		_ = json.Unmarshal([]byte(m[3]), &record) // a line without fields has no JSON
+		_, f := read([]byte(m[3])) // a line without fields has no JSON
 		name, message, _ := strings.Cut(m[2], "\t")
-		return logRecord(func(keys ...string) string {
-			for _, key := range keys {
-				if s, ok := record[key].(string); ok && s != "" {
-					return s
-				}
-				switch key {
-				case "level":
-					return m[1]
-				case "logger":
-					return name
-				case "msg":
-					return message
-				}
-			}
-			return ""
-		}), true
+		f["level"], f["logger"], f["msg"] = cmp.Or(f["level"], m[1]), cmp.Or(f["logger"], name), cmp.Or(f["msg"], message)
+		return f.logged(), true
 	}
 	if logfmt().MatchString(line) {
-		all := pairs(line)
-		return logRecord(func(keys ...string) string {
-			for _, key := range keys {
-				if all[key] != "" {
-					return all[key]
-				}
-			}
-			return ""
-		}), true
+		return pairs(line).logged(), true
 	}
 	return Text{}, false
 }
 
 func klog(level, file, text string) Text {
 	if m := oldEvent().FindStringSubmatch(text); m != nil {
-		t := Text{Kind: Log, Service: name(m[2], m[3]), Input: event.Input{Type: m[4], Reason: m[5], Message: m[6]}}
-		return about(t, m[1])
+		return fields{"kind": m[1], "namespace": m[2], "name": m[3], "type": m[4], "reason": m[5], "message": m[6]}.text(Log)
 	}
-	all := pairs(text)
+	f := pairs(text)
 	if m := leading().FindStringSubmatch(text); m != nil {
-		all["msg"] = unquote(`"` + m[1] + `"`)
+		f["msg"] = unquote(`"` + m[1] + `"`)
 	}
 	if m := logger().FindStringSubmatch(text); m != nil {
-		all["logger"] = m[1]
+		f["logger"] = m[1]
 	}
-	if all["msg"] == "" && all["error"] == "" && all["err"] == "" {
-		all["msg"] = text
+	if f.get("msg", "error", "err") == "" {
+		f["msg"] = text
 	}
-	all["level"], all["caller"] = level, file
-	return logRecord(func(keys ...string) string {
-		for _, key := range keys {
-			if all[key] != "" {
-				return all[key]
-			}
-		}
-		return ""
-	})
+	f["level"], f["caller"] = level, file
+	return f.logged()
 }
 
-func pairs(line string) map[string]string {
-	all := map[string]string{}
+func pairs(line string) fields {
+	all := fields{}
 	for _, m := range pair().FindAllStringSubmatch(line, -1) {
 		if all[m[1]] = unquote(m[2]); m[2] == "null" || m[2] == "<nil>" {
 			delete(all, m[1])
@@ -121,30 +89,31 @@ func unquote(s string) string {
 	return strings.Trim(s, `"`)
 }
 
-func logRecord(get func(keys ...string) string) Text {
-	t := Text{Kind: Log, Service: get("service", "object")}
-	if ns, n := get("namespace"), get("name"); ns != "" && n != "" {
-		t.Service = name(ns, n)
+// logged reads a record of a log.
+func (f fields) logged() Text {
+	t := Text{Kind: Log, Service: f.get("service", "object")}
+	if f["namespace"] != "" && f["name"] != "" {
+		t.Service = name(f["namespace"], f["name"])
 	}
-	if reason := get("reason"); reason != "" { // a written Event
-		kind := get("kind")
-		if m := inlineLog().FindStringSubmatch(get("object")); m != nil {
+	if f["reason"] != "" { // a written Event
+		kind := f["kind"]
+		if m := inlineLog().FindStringSubmatch(f["object"]); m != nil {
 			kind, t.Service = m[1], ""
 		}
-		t.Input = event.Input{Reason: reason, Type: get("type"), Message: cmp.Or(get("message"), get("msg"))}
+		t.Input = event.Input{Reason: f["reason"], Type: f["type"], Message: f.get("message", "msg")}
 		return about(t, kind)
 	}
-	said := cmp.Or(get("error", "err"), get("msg", "message"))
+	said := f.get("error", "err", "msg", "message")
 	t.Input.Message = said
-	writer := get("controller", "logger")
+	writer := f.get("controller", "logger")
 	writer = writer[strings.LastIndexAny(writer, "/.")+1:]
-	level := strings.ToUpper(get("level"))
+	level := strings.ToUpper(f["level"])
 	switch {
-	case (strings.HasPrefix(level, "I") || level == "DEBUG") && get("error", "err") == "" && !wrapper().MatchString(said):
+	case (strings.HasPrefix(level, "I") || level == "DEBUG") && f.get("error", "err") == "" && !wrapper().MatchString(said):
 		t.Why = noError
 	case writer != "":
 		t.Input.Component = writer
-		if slices.Contains(syncFailed, get("msg", "message")) {
+		if slices.Contains(syncFailed, f.get("msg", "message")) {
 			t.Input.Reason = "SyncLoadBalancerFailed"
 		}
 	case ownError().MatchString(said):
@@ -158,7 +127,7 @@ func logRecord(get func(keys ...string) string) Text {
 			}
 			break
 		}
-		t.Input.Message = cmp.Or(get("caller"), "log") + ": " + said
+		t.Input.Message = cmp.Or(f["caller"], "log") + ": " + said
 	}
 	return t
 }

@@ -1,10 +1,8 @@
 package paste
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
-	"slices"
+	"maps"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -67,24 +65,6 @@ func (r *Reader) each(text string) error {
 	return q.Close()
 }
 
-// A value is a JSON object as far as needed to recognize it. The first letter's case counts: Message is an API's, message an Event's.
-type value struct {
-	SpecVersion string
-	Kind        string
-	APIVersion  string
-	Items       []json.RawMessage
-
-	Reason, Type, Note  string
-	InvolvedObject      reference
-	Regarding           reference
-	Source              struct{ Component string }
-	DeprecatedSource    struct{ Component string }
-	ReportingComponent  string
-	ReportingController string
-}
-
-type reference struct{ Kind, Namespace, Name string }
-
 // deepest is how deep JSON values may nest. Each level reads everything within it again.
 const deepest = 16
 
@@ -94,77 +74,133 @@ func (r *Reader) value(data []byte) error {
 	}
 	r.level++
 	defer func() { r.level-- }()
-	if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
+	if starts(data, "[") {
 		var all []json.RawMessage
 		_ = json.Unmarshal(data, &all) // valid at this point
-		return r.values(all)
+		for _, one := range all {
+			if string(one) == "null" {
+				continue
+			}
+			if err := r.value(one); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	keys := map[string]json.RawMessage{}
-	_ = json.Unmarshal(data, &keys) // only an object has keys
-	text := func(names ...string) string { return textIn(keys, names...) }
-	var v value
-	_ = json.Unmarshal(data, &v) // fields of another type are ignored
+	values, f := read(data)
 	switch {
-	case strings.HasSuffix(v.Kind, "List") && keys["items"] != nil:
-		return r.values(v.Items)
-	case v.Kind == "Event" || keys["involvedObject"] != nil || keys["regarding"] != nil:
-		return r.event(v, text("message", "note"))
+	case strings.HasSuffix(f["kind"], "List") && values["items"] != nil:
+		return r.value(values["items"])
+	case f["kind"] == "Event" || values["involvedObject"] != nil || values["regarding"] != nil:
+		return r.found(f.text(Event))
 	}
 	if inner := event.Unwrap(data); inner != nil {
 		return r.value(inner)
 	}
-	for _, path := range [][]string{{"hits", "hits"}, {"resourceLogs"}, {"scopeLogs"}, {"logRecords"}} { // Elasticsearch and OpenTelemetry
-		at := keys
-		for _, key := range path[:len(path)-1] {
-			at = keysIn(at[key])
-		}
-		var all []json.RawMessage
-		if json.Unmarshal(at[path[len(path)-1]], &all) == nil && all != nil {
-			return r.values(all)
+	for _, path := range nests {
+		if inner := values[path]; starts(inner, "{[") {
+			return r.value(inner)
 		}
 	}
-	switch nested := keysIn(keysIn(keys["kubernetes"])["event"]); {
-	case nested != nil: // Metricbeat
-		return r.fields(nested)
-	case keys["_source"] != nil: // a search result
-		return r.value(keys["_source"])
-	case keys["attributes"] != nil && textIn(keysIn(keys["body"]), "stringValue") != "":
-		return r.record(keys)
-	case v.SpecVersion != "" && keys["data"] != nil:
-		return r.published(keys["data"])
-	case text("Code") != "" && keys["Message"] != nil && (keys["RequestId"] != nil || keys["HostId"] != nil):
-		return r.found(answered(text("Code"), text("Message"), string(data)))
-	case text(lines...) != "" && keys["message"] == nil:
-		return r.logged(text(lines...))
-	case text("msg", "logger", "error") != "" && text("logger", "error", "err", "reason", "level", "severity", "lvl", "caller") != "" &&
-		(keys["msg"] != nil || text("level", "severity", "lvl") != ""):
-		return r.found(logRecord(text))
-	case text("@level") != "" && text("@message") != "": // terraform -json
-		return r.each(text("@message"))
-	case v.Kind != "" && v.APIVersion != "":
-		return r.found(Text{Kind: Object, Why: "It is a " + event.Redact(v.Kind) + " and no Event."})
+	switch {
+	case values["attributes"] != nil && f["body/stringValue"] != "":
+		return r.record(values["attributes"], f)
+	case f["specversion"] != "" && values["data"] != nil:
+		if _, f = read(values["data"]); len(f) == 0 {
+			return r.found(Text{Kind: Cloud, Why: "It is not a failure that lbremedy publishes."})
+		}
+		return r.found(f.text(Cloud))
+	case f["Code"] != "" && values["Message"] != nil && (values["RequestId"] != nil || values["HostId"] != nil):
+		return r.found(answered(f["Code"], f["Message"], string(data)))
+	case f.get(lines...) != "" && values["message"] == nil:
+		return r.logged(f.get(lines...))
+	case f.get("msg", "logger", "error") != "" && f.get("logger", "error", "err", "reason", "level", "severity", "lvl", "caller") != "" &&
+		(values["msg"] != nil || f.get("level", "severity", "lvl") != ""):
+		return r.found(f.logged())
+	case f["@level"] != "" && f["@message"] != "": // terraform -json
+		return r.each(f["@message"])
+	case f["kind"] != "" && f["apiVersion"] != "":
+		return r.found(Text{Kind: Object, Why: "It is a " + event.Redact(f["kind"]) + " and no Event."})
 	}
-	for _, of := range []string{"text", "markdown"} { // DingTalk and WeCom
-		if said := textIn(keysIn(keys[of]), "content", "text"); said != "" {
-			return r.each(said)
+	if said := f.get("text/content", "text/text", "markdown/content", "markdown/text"); said != "" { // DingTalk and WeCom
+		return r.each(said)
+	}
+	t := f.text(Fields)
+	if logged, ok := logLine(t.Input.Message); ok && t.Input == (event.Input{Message: t.Input.Message}) {
+		return r.found(logged)
+	}
+	if t.Input.Message == "" && t.Input.Reason == "" {
+		t.Why = "It has none of the keys that are read: message, Message, EventMessage, msg, reason, Reason, EventReason."
+	}
+	return r.found(t)
+}
+
+// nests are where searches of Elasticsearch, OpenTelemetry and Metricbeat keep records.
+var nests = []string{"hits/hits", "_source", "resourceLogs", "scopeLogs", "logRecords", "kubernetes/event"}
+
+// Fields are the texts of a record, by the names of the Kubernetes API or of another tool: "reason", "involvedObject/kind".
+type fields map[string]string
+
+func (f fields) get(names ...string) string {
+	for _, name := range names {
+		if f[name] != "" {
+			return f[name]
 		}
 	}
-	return r.fields(keys)
+	return ""
+}
+
+// text reads an Event under any exporter's names. Those of kube-eventer's webhook begin with Event.
+func (f fields) text(kind Kind) Text {
+	of := f.get("involvedObject/kind", "regarding/kind", "involved_object/kind", "kind", "Kind", "EventKind")
+	if of == "Event" {
+		of = ""
+	}
+	return about(Text{
+		Kind: kind,
+		Input: event.Input{
+			Reason: f.get("reason", "Reason", "EventReason"),
+			Type:   f.get("type", "Type", "EventType"),
+			Component: f.get("source/component", "deprecatedSource/component", "reportingComponent", "reportingController",
+				"component", "Component", "EventComponent"),
+			Message: f.get("message", "note", "Message", "EventMessage", "msg"),
+		},
+		Service: name(
+			f.get("involvedObject/namespace", "regarding/namespace", "involved_object/namespace", "service/namespace", "namespace", "Namespace", "EventNamespace"),
+			f.get("involvedObject/name", "regarding/name", "involved_object/name", "service/name", "name", "Name", "EventObject")),
+	}, of)
+}
+
+// read returns the values in a JSON object, and in the objects in it, by their paths, and the texts among them.
+func read(data json.RawMessage) (map[string]json.RawMessage, fields) {
+	values, texts := keysIn(data), fields{}
+	for key, value := range maps.Clone(values) {
+		for below, v := range keysIn(value) {
+			values[key+"/"+below] = v
+		}
+	}
+	for path, value := range values {
+		var s string
+		if starts(value, `"`) && json.Unmarshal(value, &s) == nil {
+			texts[path] = s
+		}
+	}
+	return values, texts
 }
 
 // record reads an Event from OpenTelemetry's receiver k8sevents: the message is the body, the rest are attributes.
-func (r *Reader) record(keys map[string]json.RawMessage) error {
+func (r *Reader) record(attributes json.RawMessage, f fields) error {
 	var list []struct {
 		Key   string
 		Value struct{ StringValue string }
 	}
-	_ = json.Unmarshal(keys["attributes"], &list) // attributes of another type are ignored
-	of := map[string]string{}
+	_ = json.Unmarshal(attributes, &list) // attributes of another type are ignored
+	of := fields{}
 	for _, a := range list {
 		of[a.Key] = a.Value.StringValue
 	}
-	return r.found(Text{Kind: Fields, Service: name(of["k8s.namespace.name"], objectOf(of["k8s.event.name"])), Input: event.Input{
-		Reason: of["k8s.event.reason"], Type: textIn(keys, "severityText"), Message: textIn(keysIn(keys["body"]), "stringValue")}})
+	return r.found(fields{"reason": of["k8s.event.reason"], "type": f["severityText"], "message": f["body/stringValue"],
+		"namespace": of["k8s.namespace.name"], "name": objectOf(of["k8s.event.name"])}.text(Fields))
 }
 
 // eventName matches the name of an Event: the object's name, and the time in nanoseconds.
@@ -173,30 +209,14 @@ var eventName = regex.New(`^(.+)\.[0-9a-f]{14,20}$`)
 func objectOf(name string) string { return eventName().ReplaceAllString(name, "$1") }
 
 func keysIn(data json.RawMessage) (keys map[string]json.RawMessage) {
-	_ = json.Unmarshal(data, &keys)
+	if starts(data, "{") { // spares a long array the attempt
+		_ = json.Unmarshal(data, &keys)
+	}
 	return keys
 }
 
-func textIn(keys map[string]json.RawMessage, names ...string) string {
-	for _, name := range names {
-		var s string
-		if json.Unmarshal(keys[name], &s) == nil && s != "" {
-			return s
-		}
-	}
-	return ""
-}
-
-func (r *Reader) values(all []json.RawMessage) error {
-	for _, data := range all {
-		if string(data) == "null" {
-			continue
-		}
-		if err := r.value(data); err != nil {
-			return err
-		}
-	}
-	return nil
+func starts(data []byte, with string) bool {
+	return len(data) > 0 && strings.IndexByte(with, data[0]) >= 0
 }
 
 var lines = []string{"log", "content", "MESSAGE", "line", "_msg"}
@@ -207,27 +227,6 @@ func (r *Reader) logged(line string) error {
 		return r.found(t)
 	}
 	return r.found(Text{Kind: Log, Input: event.Input{Message: line}, Why: notController})
-}
-
-func (r *Reader) event(v value, message string) error {
-	of := cmp.Or(v.InvolvedObject, v.Regarding)
-	t := Text{Kind: Event, Service: name(of.Namespace, of.Name), Input: event.Input{
-		Reason: v.Reason, Type: v.Type, Message: message,
-		Component: cmp.Or(v.Source.Component, v.DeprecatedSource.Component, v.ReportingComponent, v.ReportingController),
-	}}
-	return r.found(about(t, of.Kind))
-}
-
-func (r *Reader) published(data []byte) error {
-	var v struct {
-		Reason, Type, Component, Message string
-		Service                          struct{ Namespace, Name string }
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return r.found(Text{Kind: Cloud, Why: "It is not a failure that lbremedy publishes."})
-	}
-	return r.found(Text{Kind: Cloud, Service: name(v.Service.Namespace, v.Service.Name),
-		Input: event.Input{Reason: v.Reason, Type: v.Type, Component: v.Component, Message: v.Message}})
 }
 
 // about ignores an Event about another object, unless its reason is that of such an object's failure.
@@ -249,33 +248,6 @@ func name(namespace, name string) string {
 		return name
 	}
 	return namespace + "/" + name
-}
-
-// Keys of an Event's texts, as exporters name them. kube-eventer's webhook uses those that begin with Event.
-var (
-	messageKeys   = []string{"message", "Message", "EventMessage", "msg"}
-	reasonKeys    = []string{"reason", "Reason", "EventReason"}
-	typeKeys      = []string{"type", "Type", "EventType"}
-	componentKeys = []string{"component", "Component", "EventComponent"}
-	kindKeys      = []string{"kind", "Kind", "EventKind"}
-)
-
-var noKeys = "It has none of the keys that are read: " + strings.Join(slices.Concat(messageKeys, reasonKeys), ", ") + "."
-
-func (r *Reader) fields(keys map[string]json.RawMessage) error {
-	in := event.Input{Reason: textIn(keys, reasonKeys...), Type: textIn(keys, typeKeys...), Component: textIn(keys, componentKeys...),
-		Message: textIn(keys, messageKeys...)}
-	if t, ok := logLine(in.Message); ok && in == (event.Input{Message: in.Message}) {
-		return r.found(t)
-	}
-	t := Text{Kind: Fields, Input: in}
-	if in.Message == "" && in.Reason == "" {
-		t.Why = noKeys
-	}
-	of := keysIn(keys["involved_object"])
-	t.Service = name(cmp.Or(textIn(keys, "namespace", "Namespace", "EventNamespace"), textIn(of, "namespace")),
-		cmp.Or(textIn(keys, "name", "Name", "EventObject"), textIn(of, "name")))
-	return r.found(about(t, cmp.Or(textIn(keys, kindKeys...), textIn(of, "kind"))))
 }
 
 var yamlOpens = regex.New(`^\s*(?:- )?(?:apiVersion: \S|kind: [A-Z]\w*$|(?:items|involvedObject|regarding|metadata):$|eventTime: |firstTimestamp: )`)

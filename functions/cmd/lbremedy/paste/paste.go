@@ -200,8 +200,8 @@ func (r *Reader) plain(text string) error {
 	if t, ok := toolError(text); ok {
 		return r.found(t)
 	}
-	if kind, why := noFailure(text); why != "" {
-		return r.found(Text{Kind: kind, Input: event.Input{Message: text}, Why: why})
+	if why := noFailure(text); why != "" {
+		return r.found(Text{Kind: Message, Input: event.Input{Message: text}, Why: why})
 	}
 	if !strings.Contains(text, "\n") && strings.HasSuffix(r.raw, text) {
 		text = r.raw // a time before it marks a log line
@@ -222,14 +222,14 @@ var (
 )
 
 // noFailure returns why a line was typed as a command, or belongs to a manifest; empty if it may be a failure.
-func noFailure(line string) (kind Kind, why string) {
+func noFailure(line string) string {
 	switch {
 	case typed().MatchString(line):
-		return Message, "It is a command, and not what a command printed."
+		return "It is a command, and not what a command printed."
 	case annotated().MatchString(strings.TrimSpace(line)):
-		return Message, "It is an annotation. To check a manifest: lbremedy doctor -f FILE"
+		return "It is an annotation. To check a manifest: lbremedy doctor -f FILE"
 	}
-	return "", ""
+	return ""
 }
 
 var wrapper = regex.New(`(?:DryRun: *)?Error (?:syncing|deleting) load balancer(?: \[[^\]\s]*\])?:`)

@@ -12,16 +12,14 @@ import (
 
 type columns struct {
 	kind  Kind
-	names []string // in upper case, without blanks
+	names []string // as fields; none if their cells are not below them
 	at    []int    // offsets in bytes of the header
-	wide  bool     // separated by two or more blanks
 }
 
 var (
 	gap     = regex.New(`\s{2,}|\t`)
 	cell    = regex.New(`\S+(?: \S+)*`)
 	capital = regex.New(`^[A-Z][A-Z .:]*$`)
-	words   = regex.New(`(?:LAST|FIRST) SEEN|\S+`)
 	// cutHeader matches the header in kubectl describe with the last column's name cut.
 	cutHeader = regex.New(`^\s*Type\s+Reason\s+Age\s+From\s+(M\w*)$`)
 	dashes    = regex.New(`^\s*-{2,}(?:\s+-{2,})+\s*$`)
@@ -37,35 +35,44 @@ func (r *Reader) header(line string) bool {
 		line += r.cut
 		trimmed = strings.TrimSpace(line)
 	}
-	c := &columns{kind: Table, wide: gap().MatchString(trimmed)}
+	c := &columns{kind: Table}
 	if !capital().MatchString(strings.ReplaceAll(trimmed, "\t", " ")) {
 		if c.kind = Describe; !strings.Contains(line, "Reason") || !strings.HasSuffix(trimmed, "Message") || !strings.Contains(line, "From") {
 			return false
 		}
 	}
-	cells := cell
-	if !c.wide {
-		cells = words
-	}
-	for _, at := range cells().FindAllStringIndex(line, -1) {
-		c.names = append(c.names, strings.ToUpper(strings.ReplaceAll(line[at[0]:at[1]], " ", "")))
-		c.at = append(c.at, at[0])
-	}
-	if !slices.ContainsFunc(c.names, isMessage) || len(c.names) < 2 {
+	if names := strings.Fields(trimmed); len(names) < 2 || !slices.ContainsFunc(names, func(s string) bool { return columnName(s) == "message" }) {
 		return false
+	}
+	if gap().MatchString(trimmed) {
+		for _, at := range cell().FindAllStringIndex(line, -1) {
+			c.names, c.at = append(c.names, columnName(line[at[0]:at[1]])), append(c.at, at[0])
+		}
 	}
 	r.table = c
 	return true
 }
 
-func isMessage(name string) bool { return name == "MESSAGE" || name == "MSG" || name == "NOTE" }
+// columnName returns the field in a column with this head.
+func columnName(head string) string {
+	switch name := strings.ToLower(head); name {
+	case "msg", "note":
+		return "message"
+	case "from", "source":
+		return "component"
+	case "ns":
+		return "namespace"
+	default:
+		return name
+	}
+}
 
 // cells returns nil if the row doesn't match the columns.
-func (c *columns) cells(row string) map[string]string {
-	if c == nil || !c.wide || strings.Contains(row, "\t") {
-		return c.split(row)
+func (c *columns) cells(row string) fields {
+	if c == nil || len(c.names) == 0 || strings.Contains(row, "\t") {
+		return nil
 	}
-	all := map[string]string{}
+	all := fields{}
 	for i, from := range c.at {
 		to := len(row)
 		if i+1 < len(c.at) {
@@ -75,24 +82,9 @@ func (c *columns) cells(row string) map[string]string {
 			break
 		}
 		if i > 0 && row[from-1] != ' ' || !utf8.RuneStart(row[from]) {
-			return c.split(row)
+			return nil
 		}
-		all[c.names[i]] = strings.TrimSpace(row[from:to])
-	}
-	return all
-}
-
-func (c *columns) split(row string) map[string]string {
-	if c == nil {
-		return nil
-	}
-	parts := gap().Split(strings.TrimSpace(row), len(c.names))
-	if len(parts) != len(c.names) {
-		return nil
-	}
-	all := map[string]string{}
-	for i, name := range c.names {
-		all[name] = strings.TrimSpace(parts[i])
+		all[c.names[i]] = cmp.Or(all[c.names[i]], strings.TrimSpace(row[from:to]))
 	}
 	return all
 }
@@ -152,13 +144,9 @@ func (r *Reader) broken(text string) error {
 
 // levels reads an Event as kube-eventer sends it to chats (sinks/dingtalk and sinks/wechat of v1.2.7).
 func (r *Reader) levels(text string) error {
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		fields[key] = strings.TrimSpace(value)
-	}
-	return r.found(about(Text{Kind: Fields, Service: name(fields["Namespace"], objectOf(fields["Name"])),
-		Input: event.Input{Type: fields["Level"], Reason: fields["Reason"], Message: fields["Message"]}}, fields["Kind"]))
+	f := listed(text)
+	f["type"], f["name"] = f["level"], objectOf(f["name"])
+	return r.found(f.text(Fields))
 }
 
 func (r *Reader) row(line string) (Text, bool) {
@@ -196,61 +184,55 @@ func (r *Reader) row(line string) (Text, bool) {
 	return about(t, kind), true
 }
 
-func (r *Reader) inColumns(cells map[string]string) (Text, bool) {
-	get := func(names ...string) string {
-		for _, n := range names {
-			if cells[n] != "" {
-				return cells[n]
-			}
-		}
-		return ""
-	}
-	source, _, _ := strings.Cut(get("SOURCE", "FROM", "COMPONENT"), ",")
-	t := Text{Kind: r.table.kind, Input: event.Input{
-		Type: get("TYPE"), Reason: get("REASON"), Component: source, Message: get("MESSAGE", "MSG", "NOTE"),
-	}}
-	if t.Input.Type != "" && t.Input.Type != "Normal" && t.Input.Type != "Warning" || strings.ContainsAny(t.Input.Reason+source, " ") {
+func (r *Reader) inColumns(cells fields) (Text, bool) {
+	cells["component"], _, _ = strings.Cut(cells["component"], ",")
+	if kind := cells["type"]; kind != "" && kind != "Normal" && kind != "Warning" || strings.Contains(cells["reason"]+cells["component"], " ") {
 		return Text{}, false // shifted out of its columns
 	}
-	if slices.Contains(r.table.names, "REASON") && t.Input.Reason == "" {
+	if slices.Contains(r.table.names, "reason") && cells["reason"] == "" {
 		return Text{}, false
 	}
-	kind, object, named := strings.Cut(get("OBJECT"), "/")
-	if !named {
-		kind, object = get("KIND"), get("NAME")
+	if kind, object, named := strings.Cut(cells["object"], "/"); named {
+		cells["kind"], cells["name"] = kind, object
 	}
-	if t.Service = name(get("NAMESPACE", "NS"), object); t.Kind == Describe {
+	t := cells.text(r.table.kind)
+	if t.Kind == Describe {
 		t.Service = r.service
 	}
-	return about(t, kind), true
+	return t, true
 }
 
 func (r *Reader) described(text string) error {
-	fields := map[string]string{}
-	part := ""
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if !ok {
-			continue
-		}
-		if !strings.HasPrefix(key, " ") {
-			part = key
-		} else {
-			key = part + "/" + strings.TrimSpace(key)
-		}
-		fields[key] = cmp.Or(fields[key], strings.TrimSpace(value))
+	f := listed(text)
+	if f["kind"] == "Event" || f["involvedObject/kind"] != "" {
+		return r.found(f.text(Describe))
 	}
-	if fields["Kind"] == "Event" || fields["Involved Object/Kind"] != "" {
-		t := Text{Kind: Describe, Service: name(fields["Involved Object/Namespace"], fields["Involved Object/Name"]), Input: event.Input{
-			Reason: fields["Reason"], Type: fields["Type"], Message: cmp.Or(fields["Message"], fields["Note"]),
-			Component: cmp.Or(fields["Source/Component"], fields["Reporting Component"], fields["Reporting Controller"]),
-		}}
-		return r.found(about(t, cmp.Or(fields["Involved Object/Kind"], fields["Regarding/Kind"])))
-	}
-	r.service = name(fields["Namespace"], fields["Name"])
+	r.service = name(f["namespace"], f["name"])
 	if end := text[strings.LastIndex(text, "\n")+1:]; !eventsLine().MatchString(end) || strings.Contains(end, "<none>") {
 		return r.found(Text{Kind: Describe, Service: r.service, Why: "It shows no Events."})
 	}
 	r.table = &columns{kind: Describe}
 	return nil
+}
+
+// listed reads lines such as "Reason: X", under the names of the API: "Involved Object" is involvedObject.
+func listed(text string) fields {
+	f, part := fields{}, ""
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !ok {
+			continue
+		}
+		within := strings.HasPrefix(key, " ")
+		if key = strings.ReplaceAll(key, " ", ""); key != "" {
+			key = strings.ToLower(key[:1]) + key[1:]
+		}
+		if within {
+			key = part + "/" + key
+		} else {
+			part = key
+		}
+		f[key] = cmp.Or(f[key], strings.TrimSpace(value))
+	}
+	return f
 }
