@@ -10,7 +10,6 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,6 +25,7 @@ import (
 
 	_ "golang.org/x/crypto/x509roots/fallback" // images have no root certificates: every program contains those that Mozilla trusts
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,7 +45,7 @@ const Manager = "lbremedy"
 
 // A Cluster reads from one cluster. Its methods are safe for several goroutines.
 type Cluster struct {
-	client   *rest.RESTClient
+	client   func(ctx context.Context, refused *rest.RESTClient) (*rest.RESTClient, error) // another one than refused, if there can be one
 	services shared
 	most     bounds
 }
@@ -56,6 +56,14 @@ func New(config *rest.Config) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("no configuration of a cluster was given")
 	}
+	client, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{client: func(context.Context, *rest.RESTClient) (*rest.RESTClient, error) { return client, nil }, most: usual}, nil
+}
+
+func connect(config *rest.Config) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	c := rest.CopyConfig(config)
@@ -73,12 +81,14 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the cluster: %w", hide(err))
 	}
-	return &Cluster{client: client, most: usual}, nil
+	return client, nil
 }
+
+const servicePath = "/api/v1/namespaces/*/services/*"
 
 // Service returns a Service as it is now.
 func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
-	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
+	return get[corev1.Service](ctx, c, "Service", servicePath, nil, namespace, name)
 }
 
 // ServiceUID returns the UID of a Service. The expected UID may come from the API server's old cache: a UID is given once, and its
@@ -92,7 +102,7 @@ func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected stri
 }
 
 func (c *Cluster) serviceUID(ctx context.Context, namespace, name string, query map[string]string) (string, error) {
-	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", "/api/v1", "services", namespace, name, query)
+	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", servicePath, query, namespace, name)
 	if err != nil {
 		return "", err
 	}
@@ -107,16 +117,13 @@ func (c *Cluster) ServicesNamed(ctx context.Context, name string) ([]corev1.Serv
 	return all[corev1.Service](ctx, c, "list the Services called "+name, "/api/v1/services", map[string]string{"fieldSelector": "metadata.name=" + name})
 }
 
-// Namespace returns a namespace. It needs grant.GetNamespaces.
+// Namespace returns a namespace. The read is not recorded as evidence. It needs grant.GetNamespaces.
 func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	if !ValidName(name) {
-		return nil, noName("get namespace", "name", name)
-	}
-	ns := new(corev1.Namespace)
-	if err := c.call(ctx, "get namespace "+name, request{verb: "GET", path: "/api/v1/namespaces/" + name}, ns); err != nil {
-		return nil, err
-	}
-	return ns, nil
+	return get[corev1.Namespace](unrecorded(ctx), c, "namespace", "/api/v1/namespaces/*", nil, name)
+}
+
+func unrecorded(ctx context.Context) context.Context {
+	return event.WithReads(ctx, func(event.Read) {})
 }
 
 // Services returns the Services of all namespaces and types, at most two seconds old. Callers share the result and must not change it.
@@ -142,7 +149,7 @@ var loadBalancers = map[string]string{"fieldSelector": "spec.type=LoadBalancer"}
 
 // EachLoadBalancer calls see with each LoadBalancer Service, in no order, and returns the resource version to watch from. It needs grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (string, error) {
-	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *nameOnly) error {
+	return list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", loadBalancers, func(m *metav1.PartialObjectMetadata) error {
 		see(service(m))
 		return nil
 	})
@@ -152,8 +159,8 @@ func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) (strin
 // returns the version to continue from. It ends as WatchEvents does. It needs grant.WatchServices.
 func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit time.Duration, see func(Object)) (string, error) {
 	err := watch(ctx, c, "watch the LoadBalancer Services", "/api/v1/services", loadBalancers, version, limit,
-		func(kind string, m *nameOnly) error {
-			version = cmp.Or(m.Metadata.ResourceVersion, version)
+		func(kind string, m *metav1.PartialObjectMetadata) error {
+			version = cmp.Or(m.ResourceVersion, version)
 			if kind == Added || kind == Modified {
 				see(service(m))
 			}
@@ -162,17 +169,8 @@ func (c *Cluster) WatchLoadBalancers(ctx context.Context, version string, limit 
 	return version, err
 }
 
-type nameOnly struct {
-	Metadata struct {
-		Namespace       string `json:"namespace"`
-		Name            string `json:"name"`
-		UID             string `json:"uid"`
-		ResourceVersion string `json:"resourceVersion"`
-	} `json:"metadata"`
-}
-
-func service(m *nameOnly) Object {
-	return Object{Kind: "Service", Namespace: m.Metadata.Namespace, Name: m.Metadata.Name, UID: m.Metadata.UID}
+func service(m *metav1.PartialObjectMetadata) Object {
+	return Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)}
 }
 
 // Nodes returns the nodes.
@@ -182,16 +180,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
 
 // Node returns a node as it is now. It needs grant.GetNodes.
 func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
-	if !ValidName(name) {
-		return nil, noName("get node", "name", name)
-	}
-	node, doing, began := new(corev1.Node), "get node "+name, time.Now()
-	err := c.call(ctx, doing, request{verb: "GET", path: "/api/v1/nodes/" + name}, node)
-	event.TellRead(ctx, doing, began, found(node, err), err)
-	if err != nil {
-		return nil, err
-	}
-	return node, nil
+	return get[corev1.Node](ctx, c, "node", "/api/v1/nodes/*", nil, name)
 }
 
 // A DaemonSet contains the fields of one that are read. Package apps would make each function program a third of a megabyte larger.
@@ -207,10 +196,11 @@ type DaemonSet struct {
 
 // DaemonSets returns the DaemonSets of a namespace.
 func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet, error) {
-	if !ValidName(namespace) {
-		return nil, noName("list DaemonSets", "namespace", namespace)
+	path, err := place("list DaemonSets", "/apis/apps/v1/namespaces/*/daemonsets", namespace)
+	if err != nil {
+		return nil, err
 	}
-	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
+	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, path, nil)
 }
 
 // A Deployment contains the fields of one that are read.
@@ -223,18 +213,17 @@ type Deployment struct {
 
 // Deployment returns a Deployment. It needs the right to get this one by name.
 func (c *Cluster) Deployment(ctx context.Context, namespace, name string) (*Deployment, error) {
-	return get[Deployment](ctx, c, "Deployment", "/apis/apps/v1", "deployments", namespace, name, nil)
+	return get[Deployment](ctx, c, "Deployment", "/apis/apps/v1/namespaces/*/deployments/*", nil, namespace, name)
 }
 
 // ServiceAccount returns a ServiceAccount. It needs grant.GetServiceAccounts.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
+	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1/namespaces/*/serviceaccounts/*", nil, namespace, name)
 }
 
 // ConfigMap returns a ConfigMap as it is now, by the right to get this one by name. The read is not recorded as evidence.
 func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	ctx = event.WithReads(ctx, func(event.Read) {})
-	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
+	return get[corev1.ConfigMap](unrecorded(ctx), c, "ConfigMap", "/api/v1/namespaces/*/configmaps/*", nil, namespace, name)
 }
 
 func found(object any, err error) []byte {
@@ -245,17 +234,33 @@ func found(object any, err error) []byte {
 	return []byte("resourceVersion " + o.GetResourceVersion())
 }
 
-// get reads one object. An impossible name, which came from an Event, is not found: the API server might read it as a path.
-func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
-	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
-	if !ValidName(namespace) {
-		return nil, noName("get "+kind, "namespace", namespace)
+// place returns the path of an object or a list, with the names in place of each "*". An impossible name, which came from an Event, is
+// not found: the API server might read it as a path.
+func place(doing, path string, names ...string) (string, error) {
+	for _, name := range names {
+		before, after, _ := strings.Cut(path, "*")
+		if !ValidName(name) {
+			what := "name"
+			if strings.HasSuffix(before, "/namespaces/") && after != "" {
+				what = "namespace"
+			}
+			return "", noName(doing, what, name)
+		}
+		path = before + name + after
 	}
-	if !ValidName(name) {
-		return nil, noName("get "+kind, "name", name)
+	return path, nil
+}
+
+// get reads one object.
+func get[T any](ctx context.Context, c *Cluster, kind, path string, query map[string]string, names ...string) (*T, error) {
+	doing := "get " + kind
+	path, err := place(doing, path, names...)
+	if err != nil {
+		return nil, err
 	}
+	doing += " " + strings.Join(names, "/")
 	object, began := new(T), time.Now()
-	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name, query: query}, object)
+	err = c.call(ctx, doing, request{verb: "GET", path: path, query: query}, object)
 	event.TellRead(ctx, doing, began, found(object, err), err)
 	if err != nil {
 		return nil, err
@@ -427,7 +432,6 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 		if err := lenient(dec.Decode(item)); err != nil {
 			return err
 		}
-		clip(reflect.ValueOf(item).Elem())
 		if err := see(item, weight(reflect.ValueOf(item).Elem())); err != nil {
 			return err
 		}
@@ -447,7 +451,7 @@ func lenient(err error) error {
 type request struct {
 	verb, path string
 	query      map[string]string
-	body       []byte // of a PATCH, a JSON merge patch; of a POST, an object
+	body       any // of a PATCH, a JSON merge patch; of a POST, an object; nil: none
 }
 
 func (c *Cluster) call(ctx context.Context, doing string, r request, into any) error {
@@ -459,18 +463,23 @@ func (c *Cluster) call(ctx context.Context, doing string, r request, into any) e
 func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration, r request, read func(io.Reader) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	q := c.client.Verb(r.verb).AbsPath(r.path).MaxRetries(0)
-	for k, v := range r.query {
-		q = q.Param(k, v)
-	}
+	var text []byte
 	if r.body != nil {
-		kind := "application/merge-patch+json"
-		if r.verb != http.MethodPatch {
-			kind = runtime.ContentTypeJSON
+		var err error
+		if text, err = json.Marshal(r.body); err != nil {
+			return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 		}
-		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", kind)
 	}
-	body, err := q.Stream(inner)
+	client, err := c.client(inner, nil)
+	if err != nil {
+		return explain(ctx, doing, err)
+	}
+	body, err := r.send(inner, client, text)
+	if apierrors.IsUnauthorized(err) {
+		if other, none := c.client(inner, client); none == nil && other != client {
+			body, err = r.send(inner, other, text)
+		}
+	}
 	if err == nil {
 		defer body.Close()
 		err = read(body)
@@ -479,6 +488,21 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 		return explain(ctx, doing, err)
 	}
 	return nil
+}
+
+func (r request) send(ctx context.Context, client *rest.RESTClient, body []byte) (io.ReadCloser, error) {
+	q := client.Verb(r.verb).AbsPath(r.path).MaxRetries(0)
+	for k, v := range r.query {
+		q = q.Param(k, v)
+	}
+	if body != nil {
+		kind := "application/merge-patch+json"
+		if r.verb != http.MethodPatch {
+			kind = runtime.ContentTypeJSON
+		}
+		q = q.Body(body).SetHeader("Content-Type", kind)
+	}
+	return q.Stream(ctx)
 }
 
 // ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those.
