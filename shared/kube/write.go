@@ -51,22 +51,13 @@ type ServicePatch struct {
 	Spec        json.RawMessage    // JSON merge patch of the spec, or nil
 }
 
-func (p ServicePatch) body() map[string]any {
-	if p.Spec == nil {
-		return map[string]any{}
-	}
-	return map[string]any{"spec": p.Spec}
-}
-
 // PatchService changes a Service that still has the resource version, and returns it. ErrConflict: it has changed since. ErrInvalid: the patch is refused.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
-	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
-}
-
-// TryService has the API server and its webhooks check a change of a Service without making it, with PatchService's errors.
-func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
-	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
-	return err
+	patch := map[string]any{}
+	if p.Spec != nil {
+		patch["spec"] = p.Spec
+	}
+	return w.patch(ctx, namespace, name, "", version, p.Annotations, patch)
 }
 
 // PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the Service. An empty
@@ -82,11 +73,6 @@ func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version strin
 
 func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
 	patch map[string]any) (*corev1.Service, error) {
-	return w.send(ctx, namespace, name, subresource, version, annotations, patch, map[string]string{})
-}
-
-func (w *Writer) send(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
-	patch map[string]any, query map[string]string) (*corev1.Service, error) {
 	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
 	path, err := place("patch Service", servicePath+subresource, namespace, name)
 	if err != nil {
@@ -101,11 +87,10 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 	}
 	patch["metadata"] = metadata
 	s := new(corev1.Service)
-	maps.Copy(query, w.query())
 	if patch, err = w.after(path, patch); err != nil {
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}
-	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: query, body: patch}, s)
+	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: w.query(), body: patch}, s)
 	w.tell("patch services"+subresource, namespace+"/"+name, s.ResourceVersion, err)
 	if err != nil {
 		return nil, w.untried(err)
