@@ -48,7 +48,7 @@ func TestLongObject(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"list": func() error {
 			from := &bounded{from: strings.NewReader(`{"items":[` + long + `]}`)}
-			return items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(any, int) error { return nil })
+			return items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(any) error { return nil })
 		},
 		"watch": func() error {
 			return frames(strings.NewReader(`{"type":"ADDED","object":`+long+`}`), "watch", func(string, *wireEvent) error { return nil })

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -47,7 +46,6 @@ const Manager = "lbremedy"
 type Cluster struct {
 	client   func(ctx context.Context, refused *rest.RESTClient) (*rest.RESTClient, error) // another one than refused, if there can be one
 	services shared
-	most     bounds
 }
 
 // New returns the cluster of the configuration, without connecting. It sets rate limits, content types and the user agent itself. A
@@ -60,7 +58,7 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: func(context.Context, *rest.RESTClient) (*rest.RESTClient, error) { return client, nil }, most: usual}, nil
+	return &Cluster{client: func(context.Context, *rest.RESTClient) (*rest.RESTClient, error) { return client, nil }}, nil
 }
 
 func connect(config *rest.Config) (*rest.RESTClient, error) {
@@ -268,16 +266,13 @@ func get[T any](ctx context.Context, c *Cluster, kind, path string, query map[st
 	return object, nil
 }
 
-// bounds limit the reading of one list; beyond them it is ErrIncomplete.
-type bounds struct {
-	bytes int64 // from the wire
-	kept  int   // memory, in bytes, of a list that is returned as a whole
-	items int
-	time  time.Duration
-}
-
-// usual is more than a cluster with 5,000 Services needs. kept fits a function's memory (functions.resources of the chart).
-var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
+// Bounds of one list, more than a cluster with 5,000 Services needs; beyond them it is ErrIncomplete.
+const (
+	mostBytes = 512 << 20 // from the wire
+	mostKept  = 32 << 20  // memory, in bytes, of a list that is returned as a whole: it fits a function's (functions.resources of the chart)
+	mostItems = 100_000
+	mostTime  = 2 * time.Minute
+)
 
 var errLong = errors.New("longer than what is read")
 
@@ -310,8 +305,11 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
-	began := time.Now()
-	_, err := readAs(ctx, c, doing, path, query, c.most.kept, func(item *T) error {
+	began, kept := time.Now(), 0
+	_, err := list(ctx, c, doing, path, query, func(item *T) error {
+		if kept += weight(reflect.ValueOf(item).Elem()); kept > mostKept {
+			return incomplete(doing, "what is needed of the objects takes more than %d bytes", mostKept)
+		}
 		items = append(items, *item)
 		return nil
 	})
@@ -322,26 +320,21 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item, of which its callers keep little, and returns the list's resource version. An error of see ends it
-// and is returned as it is.
+func incomplete(doing, more string, args ...any) error {
+	return &Error{Doing: doing, Kind: ErrIncomplete, Message: fmt.Sprintf(more, args...)}
+}
+
+// list reads a list item by item, only the fields of T, and within the bounds. It calls see with each item, of which its callers keep
+// little, and returns the list's resource version, also beside an ErrIncomplete. An error of see ends it and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
-	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
+	return c.read(ctx, doing, path, query, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
 
-// readAs reads a list item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's resource version.
-func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
-	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
-}
-
-// read is readAs without a type parameter, which keeps programs small.
-func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
-	see func(any) error) (string, error) {
+// read is list without a type parameter, which keeps programs small.
+func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, fresh func() any, see func(any) error) (string, error) {
 	q := map[string]string{"limit": page}
 	maps.Copy(q, query)
-	left, n, ends := c.most.bytes, 0, time.Now().Add(c.most.time)
-	incomplete := func(more string, args ...any) error {
-		return &Error{Doing: doing, Kind: ErrIncomplete, Message: fmt.Sprintf(more, args...)}
-	}
+	left, n, ends := int64(mostBytes), 0, time.Now().Add(mostTime)
 	version := ""
 	for {
 		var meta metav1.ListMeta
@@ -350,12 +343,9 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		alive, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(alive, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
-				if n++; n > c.most.items {
-					return incomplete("there are more than %d objects", c.most.items)
-				}
-				if kept -= keeps; kept < 0 {
-					return incomplete("what is needed of the objects takes more than %d bytes", c.most.kept)
+			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any) error {
+				if n++; n > mostItems {
+					return incomplete(doing, "there are more than %d objects", mostItems)
 				}
 				mine = see(item)
 				return mine
@@ -371,11 +361,11 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		case mine != nil:
 			return "", mine
 		case left < 0:
-			return version, incomplete("it has more than %d bytes", c.most.bytes)
+			return version, incomplete(doing, "it has more than %d bytes", mostBytes)
 		case errors.Is(err, errLong):
-			return version, incomplete("an object has more than %d bytes", largest)
+			return version, incomplete(doing, "an object has more than %d bytes", largest)
 		case err != nil && ctx.Err() == nil && !time.Now().Before(ends):
-			return version, incomplete("it takes longer than %v", c.most.time)
+			return version, incomplete(doing, "it takes longer than %v", mostTime)
 		case errors.Is(err, ErrIncomplete):
 			return version, err
 		case err != nil:
@@ -388,7 +378,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	}
 }
 
-func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item any, keeps int) error) error {
+func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(any) error) error {
 	dec := json.NewDecoder(from)
 	if t, err := dec.Token(); err != nil {
 		return err
@@ -417,7 +407,7 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item
 	return err
 }
 
-func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any, keeps int) error) error {
+func array(dec *json.Decoder, from *bounded, fresh func() any, see func(any) error) error {
 	switch t, err := dec.Token(); {
 	case err != nil:
 		return err
@@ -432,7 +422,7 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 		if err := lenient(dec.Decode(item)); err != nil {
 			return err
 		}
-		if err := see(item, weight(reflect.ValueOf(item).Elem())); err != nil {
+		if err := see(item); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ const early = 5 * time.Minute
 // until its end. lend is called with the context of the request, by one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) *Cluster {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
-	return &Cluster{client: l.get, most: usual}
+	return &Cluster{client: l.get}
 }
 
 type lessor struct {
