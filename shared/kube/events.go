@@ -186,7 +186,8 @@ type wireEvent struct {
 }
 
 // event returns the Event, with its texts clipped: whoever creates an object chooses their length, up to etcd's 1.5 MB. A clipped text
-// is longer than any name or UID, so it stays invalid. Those written through events.k8s.io have a series and one time instead of count, source, first and last time.
+// is longer than any name or UID, so it stays invalid. Those written through events.k8s.io have a series and one time instead of
+// count, source, first and last time.
 func (w *wireEvent) event() Event {
 	about := &w.InvolvedObject
 	e := Event{

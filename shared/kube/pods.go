@@ -21,7 +21,7 @@ var ErrBlocked = errors.New("a disruption budget forbids it now")
 // A podPart is a Pod with only the fields of Pods: its commands are most of the rest.
 type podPart corev1.Pod
 
-// UnmarshalJSON drops the other fields, so that a list never holds them.
+// UnmarshalJSON drops the other fields as soon as a Pod is decoded.
 func (p *podPart) UnmarshalJSON(data []byte) error {
 	var whole corev1.Pod
 	err := lenient(json.Unmarshal(data, &whole))

@@ -97,7 +97,7 @@ func (c *changes) take(key string) []*change {
 	return all
 }
 
-// changeAll makes the waiting changes of a document until there are none.
+// changeAll makes the waiting changes of a document until all are made.
 func (s *Stream) changeAll(key string, ttl time.Duration, read func(value []byte) any) {
 	for all := s.changes.take(key); all != nil; all = s.changes.take(key) {
 		s.change(key, ttl, all, read)
