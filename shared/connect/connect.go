@@ -107,7 +107,7 @@ func (c Config) kube(account *cloud.Reader) (*kube.Cluster, error) {
 		return kube.Leased(func(ctx context.Context) (kube.Lease, error) {
 			k, err := account.CS.Kubeconfig(ctx, lease)
 			return kube.Lease{Kubeconfig: k.Text, Ends: k.Ends, As: c.As}, err
-		})
+		}), nil
 	}
 	if c.From == "data" {
 		config, err := kube.Read(plain(c.Data))

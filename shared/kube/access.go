@@ -1,8 +1,8 @@
 package kube
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -37,17 +37,14 @@ func (c *Cluster) review(ctx context.Context, doing, kind string, r Review) (boo
 	if r.User != "" {
 		spec["user"], spec["groups"] = r.User, r.Groups
 	}
-	body, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": "authorization.k8s.io/v1", "spec": spec})
-	if err != nil {
-		return false, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-	}
+	body := map[string]any{"kind": kind, "apiVersion": "authorization.k8s.io/v1", "spec": spec}
 	var answer struct {
 		Status struct {
 			Allowed bool `json:"allowed"`
 		} `json:"status"`
 	}
 	path := "/apis/authorization.k8s.io/v1/" + strings.ToLower(kind) + "s"
-	err = c.call(ctx, doing, request{verb: "POST", path: path, body: body}, &answer)
+	err := c.call(ctx, doing, request{verb: "POST", path: path, body: body}, &answer)
 	return answer.Status.Allowed && err == nil, err
 }
 
@@ -56,14 +53,15 @@ func (c *Cluster) Clock(ctx context.Context) (time.Time, error) {
 	const doing = "read the clock of the API server"
 	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(inner, http.MethodGet, c.client.Get().AbsPath("/version").URL().String(), nil)
+	own, err := c.client(inner, nil)
+	if err != nil {
+		return time.Time{}, explain(ctx, doing, err)
+	}
+	r, err := http.NewRequestWithContext(inner, http.MethodGet, own.Get().AbsPath("/version").URL().String(), nil)
 	if err != nil {
 		return time.Time{}, &Error{Doing: doing, Kind: ErrInvalid, Message: hide(err).Error()}
 	}
-	client := c.client.Client
-	if client == nil {
-		client = http.DefaultClient
-	}
+	client := cmp.Or(own.Client, http.DefaultClient)
 	answer, err := client.Do(r)
 	if err != nil {
 		return time.Time{}, explain(ctx, doing, err)

@@ -48,7 +48,8 @@ func TestLookingBefore(t *testing.T) {
 
 	value := "x"
 	try := func(c *kube.Cluster, version string) error {
-		return kube.NewWriter(c).TryService(ctx, ns, "web", version, kube.ServicePatch{Annotations: map[string]*string{"tried": &value}})
+		_, err := kube.NewWriter(c).Dry().PatchService(ctx, ns, "web", version, kube.ServicePatch{Annotations: map[string]*string{"tried": &value}})
+		return err
 	}
 	if err := try(admin, made.ResourceVersion); err != nil {
 		t.Error(err)

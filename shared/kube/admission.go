@@ -96,13 +96,9 @@ func (s *selector) all() bool { return s == nil || len(s.Labels) == 0 && len(s.E
 // not exist or the kind is unknown. It needs grant.GetAdmissionPolicies and grant.GetAdmissionBindings. The API package's types would
 // make each function program larger.
 func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
-	const path = "/apis/admissionregistration.k8s.io/v1/"
-	if !ValidName(name) {
-		return Guard{}, noName("get admission policy", "name", name)
-	}
-	var policy struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
+	type policyPart struct {
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
 			FailurePolicy    string            `json:"failurePolicy"`
 			MatchConditions  []json.RawMessage `json:"matchConditions"`
 			ParamKind        *struct{}         `json:"paramKind"`
@@ -117,19 +113,21 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 			} `json:"validations"`
 		} `json:"spec"`
 	}
-	missing := c.call(ctx, "get admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicies/" + name}, &policy)
-	if missing != nil && !errors.Is(missing, ErrNotFound) {
-		return Guard{}, missing
-	}
-	var binding struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
+	type bindingPart struct {
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
 			PolicyName        string    `json:"policyName"`
 			ValidationActions []string  `json:"validationActions"`
 			MatchResources    *struct{} `json:"matchResources"`
 		} `json:"spec"`
 	}
-	err := c.call(ctx, "get binding of admission policy "+name, request{verb: "GET", path: path + "validatingadmissionpolicybindings/" + name}, &binding)
+	const path = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
+	ctx = unrecorded(ctx)
+	policy, missing := get[policyPart](ctx, c, "admission policy", path+"policies/*", nil, name)
+	if missing != nil && !errors.Is(missing, ErrNotFound) {
+		return Guard{}, missing
+	}
+	binding, err := get[bindingPart](ctx, c, "binding of admission policy", path+"policybindings/*", nil, name)
 	if err = cmp.Or(err, missing); err != nil {
 		return Guard{}, err
 	}
@@ -142,7 +140,7 @@ func (c *Cluster) Guard(ctx context.Context, name string) (Guard, error) {
 	for _, v := range policy.Spec.Validations {
 		g.Rules = append(g.Rules, v.Expression)
 	}
-	for _, m := range []metav1.ObjectMeta{policy.Metadata, binding.Metadata} {
+	for _, m := range []metav1.ObjectMeta{policy.ObjectMeta, binding.ObjectMeta} {
 		if at := changed(m); at.After(g.Changed) {
 			g.Changed = at
 		}

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,7 +62,10 @@ const (
 // ApprovalVersion is the version of the API in which Approvals are stored and served.
 const ApprovalVersion = "v1beta1"
 
-const approvalGroup = "/apis/lbremedy.io/" + ApprovalVersion
+const (
+	everyApproval = "/apis/lbremedy.io/" + ApprovalVersion + "/approvals"
+	approvalsPath = "/apis/lbremedy.io/" + ApprovalVersion + "/namespaces/*/approvals"
+)
 
 // Manifest returns an Approval with the kind that a manifest names.
 func (a Approval) Manifest() Approval {
@@ -73,18 +75,13 @@ func (a Approval) Manifest() Approval {
 
 // CreateApproval creates and returns an Approval. ErrNotFound: kind or namespace is missing; ErrDenied: not allowed; ErrConflict: the name exists.
 func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, error) {
-	if !ValidName(a.Namespace) {
-		return nil, noName("create Approval", "namespace", a.Namespace)
-	}
-	doing := "create Approval in " + a.Namespace
-	body, err := json.Marshal(a.Manifest())
+	path, err := place("create Approval", approvalsPath, a.Namespace)
 	if err != nil {
-		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+		return nil, err
 	}
 	made := new(Approval)
-	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals"
-	err = c.call(ctx, doing, request{verb: http.MethodPost, path: path, query: map[string]string{"fieldManager": Manager}, body: body}, made)
-	if err != nil {
+	post := request{verb: http.MethodPost, path: path, query: map[string]string{"fieldManager": Manager}, body: a.Manifest()}
+	if err := c.call(ctx, "create Approval in "+a.Namespace, post, made); err != nil {
 		return nil, err
 	}
 	return made, nil
@@ -93,25 +90,24 @@ func (c *Cluster) CreateApproval(ctx context.Context, a Approval) (*Approval, er
 // PatchApprovalStatus replaces the conditions of an Approval that has not changed since it was read. It returns ErrConflict if it has, and
 // needs grant.PatchApprovalsStatus.
 func (c *Cluster) PatchApprovalStatus(ctx context.Context, a Approval, conditions []metav1.Condition) error {
-	if !ValidName(a.Namespace) || !ValidName(a.Name) {
-		return noName("patch Approval", "name", a.Namespace+"/"+a.Name)
-	}
-	doing := "patch the status of the Approval " + a.Namespace + "/" + a.Name
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": a.ResourceVersion}, "status": ApprovalStatus{conditions},
-	})
+	path, err := place("patch Approval", approvalsPath+"/*/status", a.Namespace, a.Name)
 	if err != nil {
-		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+		return err
 	}
-	path := approvalGroup + "/namespaces/" + a.Namespace + "/approvals/" + a.Name + "/status"
-	return c.call(ctx, doing, request{verb: http.MethodPatch, path: path, query: map[string]string{"fieldManager": Manager}, body: body}, new(Approval))
+	patch := request{verb: http.MethodPatch, path: path, query: map[string]string{"fieldManager": Manager}, body: map[string]any{
+		"metadata": map[string]any{"resourceVersion": a.ResourceVersion}, "status": ApprovalStatus{conditions},
+	}}
+	return c.call(ctx, "patch the status of the Approval "+a.Namespace+"/"+a.Name, patch, new(Approval))
 }
 
 // Approvals returns the Approvals of a namespace; empty: of all. It needs grant.ListApprovals.
 func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, error) {
-	path, err := approvalsPath(namespace)
-	if err != nil {
-		return nil, err
+	path := everyApproval
+	if namespace != "" {
+		var err error
+		if path, err = place("list Approvals", approvalsPath, namespace); err != nil {
+			return nil, err
+		}
 	}
 	return all[Approval](ctx, c, "list Approvals", path, nil)
 }
@@ -120,19 +116,15 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 // ends the watch, which returns nil. An error of see is returned as it is, after the existing ones are seen. It needs
 // grant.ListApprovals and grant.WatchApprovals.
 func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
-	path, err := approvalsPath("")
-	if err != nil {
-		return err
-	}
 	var bad error
-	version, err := list(ctx, c, "list Approvals", path, nil, func(a *Approval) error {
+	version, err := list(ctx, c, "list Approvals", everyApproval, nil, func(a *Approval) error {
 		bad = errors.Join(bad, see(*a))
 		return nil
 	})
 	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
-	err = watch(ctx, c, "watch Approvals", path, nil, version, spell, func(kind string, a *Approval) error {
+	err = watch(ctx, c, "watch Approvals", everyApproval, nil, version, spell, func(kind string, a *Approval) error {
 		if kind == Added || kind == Modified {
 			return see(*a)
 		}
@@ -142,16 +134,6 @@ func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) er
 		return nil // the caller lists again
 	}
 	return err
-}
-
-func approvalsPath(namespace string) (string, error) {
-	switch {
-	case namespace == "":
-		return approvalGroup + "/approvals", nil
-	case !ValidName(namespace):
-		return "", noName("list Approvals", "namespace", namespace)
-	}
-	return approvalGroup + "/namespaces/" + namespace + "/approvals", nil
 }
 
 // A User is a user as the API server knows them.
@@ -172,7 +154,7 @@ func (c *Cluster) Me(ctx context.Context) (User, error) {
 	}
 	err := c.call(ctx, "ask who we are", request{
 		verb: http.MethodPost, path: "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-		body: []byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`),
+		body: map[string]any{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"},
 	}, &answer)
 	return User{answer.Status.UserInfo.Username, answer.Status.UserInfo.Groups}, err
 }

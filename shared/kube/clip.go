@@ -2,37 +2,15 @@ package kube
 
 import (
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// clip shortens texts by the tags of their fields: clip:"1024" keeps the first 1024 bytes, clip:"1024,ends" also the last 1024. The
-// creator of an object chooses the length of its texts, up to etcd's 1.5 MB.
-func clip(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Slice:
-		for i := range v.Len() {
-			clip(v.Index(i))
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			n, how, ok := strings.Cut(f.Tag.Get("clip"), ",")
-			switch size, err := strconv.Atoi(n); {
-			case n == "" && f.Tag.Get("json") != "" && v.Field(i).CanSet():
-				clip(v.Field(i))
-			case n == "":
-			case err != nil:
-				panic("the tag clip of " + f.Name + " has no number")
-			default:
-				v.Field(i).SetString(clipped(v.Field(i).String(), size, ok && how == "ends"))
-			}
-		}
-	}
-}
+// clip keeps the first KiB of a text.
+func clip(s string) string { return clipped(s, 1<<10, false) }
 
+// clipped keeps the first n bytes of a text, and with ends also the last n.
 func clipped(s string, n int, ends bool) string {
 	if len(s) <= n || ends && len(s) <= 2*n {
 		return s

@@ -48,7 +48,7 @@ func TestLongObject(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"list": func() error {
 			from := &bounded{from: strings.NewReader(`{"items":[` + long + `]}`)}
-			return items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(any, int) error { return nil })
+			return items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(any) error { return nil })
 		},
 		"watch": func() error {
 			return frames(strings.NewReader(`{"type":"ADDED","object":`+long+`}`), "watch", func(string, *wireEvent) error { return nil })
@@ -70,8 +70,7 @@ func FuzzClip(f *testing.F) {
 			return
 		}
 		whole := strings.ToValidUTF8(begin+strings.Repeat(fill, times)+end, "?")
-		e := wireEvent{Message: whole}
-		clip(reflect.ValueOf(&e).Elem())
+		e := (&wireEvent{Message: whole}).event()
 		if got, want := event.Abridge(e.Message), event.Abridge(whole); got != want {
 			t.Errorf("stored is %q, and of the whole message %q", got, want)
 		}
@@ -82,23 +81,37 @@ func FuzzClip(f *testing.F) {
 }
 
 func TestEventTextsAreClipped(t *testing.T) {
-	limited := map[string]bool{"name": true, "namespace": true, "uid": true, "resourceVersion": true} // of its metadata
-	var check func(path string, typ reflect.Type)
-	check = func(path string, typ reflect.Type) {
-		for typ.Kind() == reflect.Slice {
-			typ = typ.Elem()
-		}
-		if typ.Kind() != reflect.Struct || typ == reflect.TypeFor[stamp]() {
-			return
-		}
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			name := f.Tag.Get("json")
-			if f.Type.Kind() == reflect.String && f.Tag.Get("clip") == "" && !(path == "/metadata" && limited[name]) {
-				t.Errorf("%s/%s is read however long it is", path, name)
+	long := strings.Repeat("x", 100<<10)
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch {
+		case v.Kind() == reflect.String:
+			v.SetString(long)
+		case v.Kind() == reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			fill(v.Index(0))
+		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[stamp]():
+			for i := range v.NumField() {
+				fill(v.Field(i))
 			}
-			check(path+"/"+name, f.Type)
 		}
 	}
-	check("", reflect.TypeFor[wireEvent]())
+	var w wireEvent
+	fill(reflect.ValueOf(&w).Elem())
+	e := w.event()
+	limited := map[string]bool{"Namespace": true, "Name": true, "UID": true, "ResourceVersion": true} // of its metadata, by the API server
+	var check func(path string, v reflect.Value)
+	check = func(path string, v reflect.Value) {
+		switch {
+		case v.Kind() == reflect.String && !limited[path] && v.Len() > 1<<10 && !(path == "Message" && v.Len() < 65<<10):
+			t.Errorf("%s is kept however long it is", path)
+		case v.Kind() == reflect.Slice:
+			check(path, v.Index(0))
+		case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
+			for i := range v.NumField() {
+				check(strings.TrimPrefix(path+"/"+v.Type().Field(i).Name, "/"), v.Field(i))
+			}
+		}
+	}
+	check("", reflect.ValueOf(e))
 }

@@ -62,10 +62,7 @@ func (s Selection) path() (string, error) {
 	if s.Namespace == "" {
 		return "/api/v1/events", nil
 	}
-	if !ValidName(s.Namespace) {
-		return "", noName("read Events", "namespace", s.Namespace)
-	}
-	return "/api/v1/namespaces/" + s.Namespace + "/events", nil
+	return place("read Events", eventsPath, s.Namespace)
 }
 
 // EventsVersion returns the present resource version of the cluster's Events.
@@ -151,7 +148,7 @@ func (s Selection) query() map[string]string {
 	return map[string]string{"fieldSelector": s.Fields}
 }
 
-// wireEvent has only the fields in use, which keeps the exporter small. A clipped text is longer than any name or UID, so it stays invalid.
+// wireEvent has only the fields in use, which keeps the exporter small.
 type wireEvent struct {
 	Metadata struct {
 		Namespace         string `json:"namespace"`
@@ -160,24 +157,24 @@ type wireEvent struct {
 		ResourceVersion   string `json:"resourceVersion"`
 		CreationTimestamp stamp  `json:"creationTimestamp"`
 		ManagedFields     []struct {
-			Manager string `json:"manager" clip:"1024"`
+			Manager string `json:"manager"`
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	InvolvedObject struct {
-		Kind      string `json:"kind" clip:"1024"`
-		Namespace string `json:"namespace" clip:"1024"`
-		Name      string `json:"name" clip:"1024"`
-		UID       string `json:"uid" clip:"1024"`
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
 	} `json:"involvedObject"`
-	Reason  string `json:"reason" clip:"1024"`
-	Type    string `json:"type" clip:"1024"`
-	Message string `json:"message" clip:"32768,ends"`
+	Reason  string `json:"reason"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
 	Source  struct {
-		Component string `json:"component" clip:"1024"`
-		Host      string `json:"host" clip:"1024"`
+		Component string `json:"component"`
+		Host      string `json:"host"`
 	} `json:"source"`
-	Reporting      string `json:"reportingComponent" clip:"1024"`
-	Instance       string `json:"reportingInstance" clip:"1024"`
+	Reporting      string `json:"reportingComponent"`
+	Instance       string `json:"reportingInstance"`
 	Count          int    `json:"count"`
 	FirstTimestamp stamp  `json:"firstTimestamp"`
 	LastTimestamp  stamp  `json:"lastTimestamp"`
@@ -188,31 +185,31 @@ type wireEvent struct {
 	} `json:"series"`
 }
 
-// event returns the Event. Those written through events.k8s.io have a series and one time instead of count, source, first and last time.
+// event returns the Event, with its texts clipped: whoever creates an object chooses their length, up to etcd's 1.5 MB. A clipped text
+// is longer than any name or UID, so it stays invalid. Those written through events.k8s.io have a series and one time instead of
+// count, source, first and last time.
 func (w *wireEvent) event() Event {
+	about := &w.InvolvedObject
 	e := Event{
 		Namespace:       w.Metadata.Namespace,
 		Name:            w.Metadata.Name,
 		UID:             w.Metadata.UID,
 		ResourceVersion: w.Metadata.ResourceVersion,
-		Reason:          w.Reason,
-		Type:            w.Type,
-		Message:         w.Message,
-		Component:       w.Source.Component,
-		Object:          Object(w.InvolvedObject),
+		Reason:          clip(w.Reason),
+		Type:            clip(w.Type),
+		Message:         clipped(w.Message, 32<<10, true),
+		Component:       clip(cmp.Or(w.Source.Component, w.Reporting)),
+		Object:          Object{clip(about.Kind), clip(about.Namespace), clip(about.Name), clip(about.UID)},
 		Count:           max(1, w.Count, w.Series.Count),
 		First:           w.FirstTimestamp.Time,
 		Last:            w.LastTimestamp.Time,
 		Created:         w.Metadata.CreationTimestamp.Time,
-		Host:            cmp.Or(w.Source.Host, w.Instance),
+		Host:            clip(cmp.Or(w.Source.Host, w.Instance)),
 	}
 	for _, f := range w.Metadata.ManagedFields {
-		if f.Manager != "" && !slices.Contains(e.Writers, f.Manager) {
-			e.Writers = append(e.Writers, f.Manager)
+		if name := clip(f.Manager); name != "" && !slices.Contains(e.Writers, name) {
+			e.Writers = append(e.Writers, name)
 		}
-	}
-	if e.Component == "" {
-		e.Component = w.Reporting
 	}
 	if w.Series.Last.After(e.Last) {
 		e.Last = w.Series.Last.Time

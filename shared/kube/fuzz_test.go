@@ -23,7 +23,7 @@ func FuzzList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		from := func(body string) *bounded { return &bounded{from: strings.NewReader(body), object: largest} }
 		seen := 0
-		err := items(from(body), new(metav1.ListMeta), func() any { return new(wireEvent) }, func(item any, _ int) error {
+		err := items(from(body), new(metav1.ListMeta), func() any { return new(wireEvent) }, func(item any) error {
 			w := item.(*wireEvent)
 			seen++
 			if e := w.event(); e.Count < 1 {
@@ -31,7 +31,7 @@ func FuzzList(f *testing.F) {
 			}
 			return nil
 		})
-		serviceErr := items(from(body), new(metav1.ListMeta), func() any { return new(corev1.Service) }, func(any, int) error { return nil })
+		serviceErr := items(from(body), new(metav1.ListMeta), func() any { return new(corev1.Service) }, func(any) error { return nil })
 		if err == nil && serviceErr != nil && seen == 0 {
 			t.Errorf("an empty list is one of Events and not of Services: %v", serviceErr)
 		}

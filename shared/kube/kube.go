@@ -10,7 +10,6 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"reflect"
 	"strings"
@@ -26,6 +24,7 @@ import (
 
 	_ "golang.org/x/crypto/x509roots/fallback" // images have no root certificates: every program contains those that Mozilla trusts
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,9 +44,8 @@ const Manager = "lbremedy"
 
 // A Cluster reads from one cluster. Its methods are safe for several goroutines.
 type Cluster struct {
-	client   *rest.RESTClient
+	client   func(ctx context.Context, refused *rest.RESTClient) (*rest.RESTClient, error) // another one than refused, if there can be one
 	services shared
-	most     bounds
 }
 
 // New returns the cluster of the configuration, without connecting. It sets rate limits, content types and the user agent itself. A
@@ -56,6 +54,14 @@ func New(config *rest.Config) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("no configuration of a cluster was given")
 	}
+	client, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{client: func(context.Context, *rest.RESTClient) (*rest.RESTClient, error) { return client, nil }}, nil
+}
+
+func connect(config *rest.Config) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	c := rest.CopyConfig(config)
@@ -73,12 +79,14 @@ func New(config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the cluster: %w", hide(err))
 	}
-	return &Cluster{client: client, most: usual}, nil
+	return client, nil
 }
+
+const servicePath = "/api/v1/namespaces/*/services/*"
 
 // Service returns a Service as it is now.
 func (c *Cluster) Service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
-	return get[corev1.Service](ctx, c, "Service", "/api/v1", "services", namespace, name, nil)
+	return get[corev1.Service](ctx, c, "Service", servicePath, nil, namespace, name)
 }
 
 // ServiceUID returns the UID of a Service. The expected UID may come from the API server's old cache: a UID is given once, and its
@@ -92,7 +100,7 @@ func (c *Cluster) ServiceUID(ctx context.Context, namespace, name, expected stri
 }
 
 func (c *Cluster) serviceUID(ctx context.Context, namespace, name string, query map[string]string) (string, error) {
-	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", "/api/v1", "services", namespace, name, query)
+	svc, err := get[metav1.PartialObjectMetadata](ctx, c, "Service", servicePath, query, namespace, name)
 	if err != nil {
 		return "", err
 	}
@@ -107,16 +115,13 @@ func (c *Cluster) ServicesNamed(ctx context.Context, name string) ([]corev1.Serv
 	return all[corev1.Service](ctx, c, "list the Services called "+name, "/api/v1/services", map[string]string{"fieldSelector": "metadata.name=" + name})
 }
 
-// Namespace returns a namespace. It needs grant.GetNamespaces.
+// Namespace returns a namespace. The read is not recorded as evidence. It needs grant.GetNamespaces.
 func (c *Cluster) Namespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	if !ValidName(name) {
-		return nil, noName("get namespace", "name", name)
-	}
-	ns := new(corev1.Namespace)
-	if err := c.call(ctx, "get namespace "+name, request{verb: "GET", path: "/api/v1/namespaces/" + name}, ns); err != nil {
-		return nil, err
-	}
-	return ns, nil
+	return get[corev1.Namespace](unrecorded(ctx), c, "namespace", "/api/v1/namespaces/*", nil, name)
+}
+
+func unrecorded(ctx context.Context) context.Context {
+	return event.WithReads(ctx, func(event.Read) {})
 }
 
 // Services returns the Services of all namespaces and types, at most two seconds old. Callers share the result and must not change it.
@@ -140,16 +145,9 @@ func (c *Cluster) EachService(ctx context.Context, see func(*corev1.Service) err
 
 // EachLoadBalancer calls see with each LoadBalancer Service, in no order. It needs grant.ListServices.
 func (c *Cluster) EachLoadBalancer(ctx context.Context, see func(Object)) error {
-	type nameOnly struct {
-		Metadata struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-			UID       string `json:"uid"`
-		} `json:"metadata"`
-	}
 	_, err := list(ctx, c, "list the LoadBalancer Services", "/api/v1/services", map[string]string{"fieldSelector": "spec.type=LoadBalancer"},
-		func(m *nameOnly) error {
-			see(Object{Kind: "Service", Namespace: m.Metadata.Namespace, Name: m.Metadata.Name, UID: m.Metadata.UID})
+		func(m *metav1.PartialObjectMetadata) error {
+			see(Object{Kind: "Service", Namespace: m.Namespace, Name: m.Name, UID: string(m.UID)})
 			return nil
 		})
 	return err
@@ -162,16 +160,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]corev1.Node, error) {
 
 // Node returns a node as it is now. It needs grant.GetNodes.
 func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
-	if !ValidName(name) {
-		return nil, noName("get node", "name", name)
-	}
-	node, doing, began := new(corev1.Node), "get node "+name, time.Now()
-	err := c.call(ctx, doing, request{verb: "GET", path: "/api/v1/nodes/" + name}, node)
-	event.TellRead(ctx, doing, began, found(node, err), err)
-	if err != nil {
-		return nil, err
-	}
-	return node, nil
+	return get[corev1.Node](ctx, c, "node", "/api/v1/nodes/*", nil, name)
 }
 
 // A DaemonSet contains the fields of one that are read. Package apps would make each function program a third of a megabyte larger.
@@ -187,10 +176,11 @@ type DaemonSet struct {
 
 // DaemonSets returns the DaemonSets of a namespace.
 func (c *Cluster) DaemonSets(ctx context.Context, namespace string) ([]DaemonSet, error) {
-	if !ValidName(namespace) {
-		return nil, noName("list DaemonSets", "namespace", namespace)
+	path, err := place("list DaemonSets", "/apis/apps/v1/namespaces/*/daemonsets", namespace)
+	if err != nil {
+		return nil, err
 	}
-	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, "/apis/apps/v1/namespaces/"+namespace+"/daemonsets", nil)
+	return all[DaemonSet](ctx, c, "list DaemonSets of "+namespace, path, nil)
 }
 
 // A Deployment contains the fields of one that are read.
@@ -203,18 +193,17 @@ type Deployment struct {
 
 // Deployment returns a Deployment. It needs the right to get this one by name.
 func (c *Cluster) Deployment(ctx context.Context, namespace, name string) (*Deployment, error) {
-	return get[Deployment](ctx, c, "Deployment", "/apis/apps/v1", "deployments", namespace, name, nil)
+	return get[Deployment](ctx, c, "Deployment", "/apis/apps/v1/namespaces/*/deployments/*", nil, namespace, name)
 }
 
 // ServiceAccount returns a ServiceAccount. It needs grant.GetServiceAccounts.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
-	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1", "serviceaccounts", namespace, name, nil)
+	return get[corev1.ServiceAccount](ctx, c, "ServiceAccount", "/api/v1/namespaces/*/serviceaccounts/*", nil, namespace, name)
 }
 
 // ConfigMap returns a ConfigMap as it is now, by the right to get this one by name. The read is not recorded as evidence.
 func (c *Cluster) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	ctx = event.WithReads(ctx, func(event.Read) {})
-	return get[corev1.ConfigMap](ctx, c, "ConfigMap", "/api/v1", "configmaps", namespace, name, nil)
+	return get[corev1.ConfigMap](unrecorded(ctx), c, "ConfigMap", "/api/v1/namespaces/*/configmaps/*", nil, namespace, name)
 }
 
 func found(object any, err error) []byte {
@@ -225,17 +214,33 @@ func found(object any, err error) []byte {
 	return []byte("resourceVersion " + o.GetResourceVersion())
 }
 
-// get reads one object. An impossible name, which came from an Event, is not found: the API server might read it as a path.
-func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespace, name string, query map[string]string) (*T, error) {
-	doing := fmt.Sprintf("get %s %s/%s", kind, namespace, name)
-	if !ValidName(namespace) {
-		return nil, noName("get "+kind, "namespace", namespace)
+// place returns the path of an object or a list, with the names in place of each "*". An impossible name, which came from an Event, is
+// not found: the API server might read it as a path.
+func place(doing, path string, names ...string) (string, error) {
+	for _, name := range names {
+		before, after, _ := strings.Cut(path, "*")
+		if !ValidName(name) {
+			what := "name"
+			if strings.HasSuffix(before, "/namespaces/") && after != "" {
+				what = "namespace"
+			}
+			return "", noName(doing, what, name)
+		}
+		path = before + name + after
 	}
-	if !ValidName(name) {
-		return nil, noName("get "+kind, "name", name)
+	return path, nil
+}
+
+// get reads one object.
+func get[T any](ctx context.Context, c *Cluster, kind, path string, query map[string]string, names ...string) (*T, error) {
+	doing := "get " + kind
+	path, err := place(doing, path, names...)
+	if err != nil {
+		return nil, err
 	}
+	doing += " " + strings.Join(names, "/")
 	object, began := new(T), time.Now()
-	err := c.call(ctx, doing, request{verb: "GET", path: group + "/namespaces/" + namespace + "/" + resource + "/" + name, query: query}, object)
+	err = c.call(ctx, doing, request{verb: "GET", path: path, query: query}, object)
 	event.TellRead(ctx, doing, began, found(object, err), err)
 	if err != nil {
 		return nil, err
@@ -243,16 +248,13 @@ func get[T any](ctx context.Context, c *Cluster, kind, group, resource, namespac
 	return object, nil
 }
 
-// bounds limit the reading of one list; beyond them it is ErrIncomplete.
-type bounds struct {
-	bytes int64 // from the wire
-	kept  int   // memory, in bytes, of a list that is returned as a whole
-	items int
-	time  time.Duration
-}
-
-// usual is more than a cluster with 5,000 Services needs. kept fits a function's memory (functions.resources of the chart).
-var usual = bounds{bytes: 512 << 20, kept: 32 << 20, items: 100_000, time: 2 * time.Minute}
+// Bounds of one list, more than a cluster with 5,000 Services needs; beyond them it is ErrIncomplete.
+const (
+	mostBytes = 512 << 20 // from the wire
+	mostKept  = 32 << 20  // memory, in bytes, of a list that is returned as a whole: it fits a function's (functions.resources of the chart)
+	mostItems = 100_000
+	mostTime  = 2 * time.Minute
+)
 
 var errLong = errors.New("longer than what is read")
 
@@ -285,8 +287,11 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string) ([]T, error) {
 	var items []T
-	began := time.Now()
-	_, err := readAs(ctx, c, doing, path, query, c.most.kept, func(item *T) error {
+	began, kept := time.Now(), 0
+	_, err := list(ctx, c, doing, path, query, func(item *T) error {
+		if kept += weight(reflect.ValueOf(item).Elem()); kept > mostKept {
+			return incomplete(doing, "what is needed of the objects takes more than %d bytes", mostKept)
+		}
 		items = append(items, *item)
 		return nil
 	})
@@ -297,26 +302,21 @@ func all[T any](ctx context.Context, c *Cluster, doing, path string, query map[s
 	return items, nil
 }
 
-// list calls see with each item, of which its callers keep little, and returns the list's resource version. An error of see ends it
-// and is returned as it is.
+func incomplete(doing, more string, args ...any) error {
+	return &Error{Doing: doing, Kind: ErrIncomplete, Message: fmt.Sprintf(more, args...)}
+}
+
+// list reads a list item by item, only the fields of T, and within the bounds. It calls see with each item, of which its callers keep
+// little, and returns the list's resource version, also beside an ErrIncomplete. An error of see ends it and is returned as it is.
 func list[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, see func(*T) error) (string, error) {
-	return readAs(ctx, c, doing, path, query, math.MaxInt, see)
+	return c.read(ctx, doing, path, query, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
 }
 
-// readAs reads a list item by item, only the fields of T, and within the bounds. Beyond them it returns ErrIncomplete, with the list's resource version.
-func readAs[T any](ctx context.Context, c *Cluster, doing, path string, query map[string]string, kept int, see func(*T) error) (string, error) {
-	return c.read(ctx, doing, path, query, kept, func() any { return new(T) }, func(item any) error { return see(item.(*T)) })
-}
-
-// read is readAs without a type parameter, which keeps programs small.
-func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, kept int, fresh func() any,
-	see func(any) error) (string, error) {
+// read is list without a type parameter, which keeps programs small.
+func (c *Cluster) read(ctx context.Context, doing, path string, query map[string]string, fresh func() any, see func(any) error) (string, error) {
 	q := map[string]string{"limit": page}
 	maps.Copy(q, query)
-	left, n, ends := c.most.bytes, 0, time.Now().Add(c.most.time)
-	incomplete := func(more string, args ...any) error {
-		return &Error{Doing: doing, Kind: ErrIncomplete, Message: fmt.Sprintf(more, args...)}
-	}
+	left, n, ends := int64(mostBytes), 0, time.Now().Add(mostTime)
 	version := ""
 	for {
 		var meta metav1.ListMeta
@@ -325,12 +325,9 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		alive, silent := context.WithCancel(ctx)
 		idle := time.AfterFunc(patience, silent)
 		err := c.stream(alive, doing, time.Until(ends), request{verb: "GET", path: path, query: q}, func(r io.Reader) error {
-			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any, keeps int) error {
-				if n++; n > c.most.items {
-					return incomplete("there are more than %d objects", c.most.items)
-				}
-				if kept -= keeps; kept < 0 {
-					return incomplete("what is needed of the objects takes more than %d bytes", c.most.kept)
+			return items(&bounded{from: r, remaining: &left, object: largest, idle: idle}, &meta, fresh, func(item any) error {
+				if n++; n > mostItems {
+					return incomplete(doing, "there are more than %d objects", mostItems)
 				}
 				mine = see(item)
 				return mine
@@ -346,11 +343,11 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 		case mine != nil:
 			return "", mine
 		case left < 0:
-			return version, incomplete("it has more than %d bytes", c.most.bytes)
+			return version, incomplete(doing, "it has more than %d bytes", mostBytes)
 		case errors.Is(err, errLong):
-			return version, incomplete("an object has more than %d bytes", largest)
+			return version, incomplete(doing, "an object has more than %d bytes", largest)
 		case err != nil && ctx.Err() == nil && !time.Now().Before(ends):
-			return version, incomplete("it takes longer than %v", c.most.time)
+			return version, incomplete(doing, "it takes longer than %v", mostTime)
 		case errors.Is(err, ErrIncomplete):
 			return version, err
 		case err != nil:
@@ -363,7 +360,7 @@ func (c *Cluster) read(ctx context.Context, doing, path string, query map[string
 	}
 }
 
-func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item any, keeps int) error) error {
+func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(any) error) error {
 	dec := json.NewDecoder(from)
 	if t, err := dec.Token(); err != nil {
 		return err
@@ -392,7 +389,7 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(item
 	return err
 }
 
-func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any, keeps int) error) error {
+func array(dec *json.Decoder, from *bounded, fresh func() any, see func(any) error) error {
 	switch t, err := dec.Token(); {
 	case err != nil:
 		return err
@@ -407,8 +404,7 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(item any
 		if err := lenient(dec.Decode(item)); err != nil {
 			return err
 		}
-		clip(reflect.ValueOf(item).Elem())
-		if err := see(item, weight(reflect.ValueOf(item).Elem())); err != nil {
+		if err := see(item); err != nil {
 			return err
 		}
 	}
@@ -427,7 +423,7 @@ func lenient(err error) error {
 type request struct {
 	verb, path string
 	query      map[string]string
-	body       []byte // of a PATCH, a JSON merge patch; of a POST, an object
+	body       any // of a PATCH, a JSON merge patch; of a POST, an object; nil: none
 }
 
 func (c *Cluster) call(ctx context.Context, doing string, r request, into any) error {
@@ -439,18 +435,23 @@ func (c *Cluster) call(ctx context.Context, doing string, r request, into any) e
 func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration, r request, read func(io.Reader) error) error {
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	q := c.client.Verb(r.verb).AbsPath(r.path).MaxRetries(0)
-	for k, v := range r.query {
-		q = q.Param(k, v)
-	}
+	var text []byte
 	if r.body != nil {
-		kind := "application/merge-patch+json"
-		if r.verb != http.MethodPatch {
-			kind = runtime.ContentTypeJSON
+		var err error
+		if text, err = json.Marshal(r.body); err != nil {
+			return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 		}
-		q = q.Body(bytes.Clone(r.body)).SetHeader("Content-Type", kind)
 	}
-	body, err := q.Stream(inner)
+	client, err := c.client(inner, nil)
+	if err != nil {
+		return explain(ctx, doing, err)
+	}
+	body, err := r.send(inner, client, text)
+	if apierrors.IsUnauthorized(err) {
+		if other, none := c.client(inner, client); none == nil && other != client {
+			body, err = r.send(inner, other, text)
+		}
+	}
 	if err == nil {
 		defer body.Close()
 		err = read(body)
@@ -459,6 +460,21 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 		return explain(ctx, doing, err)
 	}
 	return nil
+}
+
+func (r request) send(ctx context.Context, client *rest.RESTClient, body []byte) (io.ReadCloser, error) {
+	q := client.Verb(r.verb).AbsPath(r.path).MaxRetries(0)
+	for k, v := range r.query {
+		q = q.Param(k, v)
+	}
+	if body != nil {
+		kind := "application/merge-patch+json"
+		if r.verb != http.MethodPatch {
+			kind = runtime.ContentTypeJSON
+		}
+		q = q.Body(body).SetHeader("Content-Type", kind)
+	}
+	return q.Stream(ctx)
 }
 
 // ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those.

@@ -57,11 +57,7 @@ func (d *apiServer) kubeconfig(token string) []byte {
 func leased(t *testing.T, lend func(n int) (kube.Lease, error)) (*kube.Cluster, *atomic.Int32) {
 	t.Helper()
 	var n atomic.Int32
-	c, err := kube.Leased(func(context.Context) (kube.Lease, error) { return lend(int(n.Add(1))) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, &n
+	return kube.Leased(func(context.Context) (kube.Lease, error) { return lend(int(n.Add(1))) }), &n
 }
 
 func look(t *testing.T, c *kube.Cluster) error {

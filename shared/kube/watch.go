@@ -1,12 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -27,11 +27,11 @@ const grace = 15 * time.Second
 // the present state, and so does a reopened watch that missed versions. It returns ErrNotFound when the Service is deleted, ErrDenied
 // when it may not be watched, and the context's error when that ends first.
 func (c *Cluster) WatchService(ctx context.Context, namespace, name, version string, see func(*corev1.Service) (done bool)) error {
-	if !ValidName(namespace) || !ValidName(name) {
-		return noName("watch Service", "name", namespace+"/"+name)
+	path, err := place("watch Service", "/api/v1/namespaces/*/services", namespace)
+	if err != nil || !ValidName(name) {
+		return cmp.Or(err, noName("watch Service", "name", name))
 	}
 	doing := "watch Service " + namespace + "/" + name
-	path := "/api/v1/namespaces/" + namespace + "/services"
 	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector("metadata.name", name).String()}
 	backoff := retry.Backoff(firstWait, lastWait)
 	for {
@@ -130,7 +130,6 @@ func frames[T any](r io.Reader, doing string, see func(kind string, object *T) e
 		if err := lenient(json.Unmarshal(frame.Object, &object)); err != nil {
 			return err
 		}
-		clip(reflect.ValueOf(&object).Elem())
 		if err := see(frame.Type, &object); err != nil {
 			return err
 		}

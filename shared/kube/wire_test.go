@@ -30,7 +30,7 @@ func TestItemsFromTheWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			var meta metav1.ListMeta
-			err := items(&bounded{from: strings.NewReader(tt.text), object: largest}, &meta, func() any { return new(wireEvent) }, func(item any, _ int) error {
+			err := items(&bounded{from: strings.NewReader(tt.text), object: largest}, &meta, func() any { return new(wireEvent) }, func(item any) error {
 				w := item.(*wireEvent)
 				got = append(got, w.Reason)
 				return nil
@@ -79,7 +79,7 @@ func TestEventFromTheWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got Event
 			from := &bounded{from: strings.NewReader(fmt.Sprintf(`{"items":[%s]}`, tt.text)), object: largest}
-			err := items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(item any, _ int) error {
+			err := items(from, new(metav1.ListMeta), func() any { return new(wireEvent) }, func(item any) error {
 				w := item.(*wireEvent)
 				got = w.event()
 				return nil

@@ -51,22 +51,13 @@ type ServicePatch struct {
 	Spec        json.RawMessage    // JSON merge patch of the spec, or nil
 }
 
-func (p ServicePatch) body() map[string]any {
-	if p.Spec == nil {
-		return map[string]any{}
-	}
-	return map[string]any{"spec": p.Spec}
-}
-
 // PatchService changes a Service that still has the resource version, and returns it. ErrConflict: it has changed since. ErrInvalid: the patch is refused.
 func (w *Writer) PatchService(ctx context.Context, namespace, name, version string, p ServicePatch) (*corev1.Service, error) {
-	return w.patch(ctx, namespace, name, "", version, p.Annotations, p.body())
-}
-
-// TryService has the API server and its webhooks check a change of a Service without making it, with PatchService's errors.
-func (w *Writer) TryService(ctx context.Context, namespace, name, version string, p ServicePatch) error {
-	_, err := w.send(ctx, namespace, name, "", version, p.Annotations, p.body(), map[string]string{"dryRun": "All"})
-	return err
+	patch := map[string]any{}
+	if p.Spec != nil {
+		patch["spec"] = p.Spec
+	}
+	return w.patch(ctx, namespace, name, "", version, p.Annotations, patch)
 }
 
 // PatchStatus replaces the load-balancer status of a Service that still has the resource version, and returns the Service. An empty
@@ -82,14 +73,10 @@ func (w *Writer) PatchStatus(ctx context.Context, namespace, name, version strin
 
 func (w *Writer) patch(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
 	patch map[string]any) (*corev1.Service, error) {
-	return w.send(ctx, namespace, name, subresource, version, annotations, patch, map[string]string{})
-}
-
-func (w *Writer) send(ctx context.Context, namespace, name, subresource, version string, annotations map[string]*string,
-	patch map[string]any, query map[string]string) (*corev1.Service, error) {
 	doing := fmt.Sprintf("patch Service %s/%s", namespace, name)
-	if !ValidName(namespace) || !ValidName(name) {
-		return nil, noName("patch Service", "name", namespace+"/"+name)
+	path, err := place("patch Service", servicePath+subresource, namespace, name)
+	if err != nil {
+		return nil, err
 	}
 	if version == "" {
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: "a write needs the resource version that was read"}
@@ -99,19 +86,11 @@ func (w *Writer) send(ctx context.Context, namespace, name, subresource, version
 		metadata["annotations"] = annotations
 	}
 	patch["metadata"] = metadata
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: errors.Unwrap(err).Error()}
-	}
 	s := new(corev1.Service)
-	path := "/api/v1/namespaces/" + namespace + "/services/" + name + subresource
-	maps.Copy(query, w.query())
-	if w.tried != nil {
-		if body, err = w.after(path, body); err != nil {
-			return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-		}
+	if patch, err = w.after(path, patch); err != nil {
+		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}
-	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: query, body: body}, s)
+	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: w.query(), body: patch}, s)
 	w.tell("patch services"+subresource, namespace+"/"+name, s.ResourceVersion, err)
 	if err != nil {
 		return nil, w.untried(err)
@@ -127,14 +106,21 @@ func (w *Writer) query() map[string]string {
 	return q
 }
 
-// after adds the dry run's earlier patches, which the API server does not store.
-func (w *Writer) after(path string, body []byte) ([]byte, error) {
-	var patch map[string]any
-	if err := json.Unmarshal(body, &patch); err != nil {
+// after returns a patch as JSON has it, with a dry run's earlier patches, which the API server does not store.
+func (w *Writer) after(path string, patch map[string]any) (map[string]any, error) {
+	var plain map[string]any
+	text, err := json.Marshal(patch)
+	if err == nil {
+		err = json.Unmarshal(text, &plain)
+	}
+	if err != nil {
 		return nil, err
 	}
-	w.tried[path] = together(w.tried[path], patch)
-	return json.Marshal(w.tried[path])
+	if w.tried != nil {
+		plain = together(w.tried[path], plain)
+		w.tried[path] = plain
+	}
+	return plain, nil
 }
 
 func together(first, next map[string]any) map[string]any {
@@ -180,40 +166,32 @@ func (w *Writer) tell(action, resource, version string, err error) {
 
 // CreateEvent creates an Event about an object and returns it as stored. It needs grant.CreateEvents.
 func (w *Writer) CreateEvent(ctx context.Context, e corev1.Event) (Event, error) {
-	doing := fmt.Sprintf("create Event %s/%s", e.Namespace, e.Name)
-	if !ValidName(e.Namespace) || !ValidName(e.Name) {
-		return Event{}, noName("create Event", "name", e.Namespace+"/"+e.Name)
+	path, err := place("create Event", eventsPath, e.Namespace)
+	if err != nil || !ValidName(e.Name) {
+		return Event{}, cmp.Or(err, noName("create Event", "name", e.Name))
 	}
 	e.Kind, e.APIVersion = "Event", "v1"
-	body, err := json.Marshal(e)
-	if err != nil {
-		return Event{}, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
-	}
 	var made wireEvent
-	path := "/api/v1/namespaces/" + e.Namespace + "/events"
-	if err := w.cluster.call(ctx, doing, request{verb: "POST", path: path, query: w.query(), body: body}, &made); err != nil {
+	post := request{verb: "POST", path: path, query: w.query(), body: e}
+	if err := w.cluster.call(ctx, fmt.Sprintf("create Event %s/%s", e.Namespace, e.Name), post, &made); err != nil {
 		return Event{}, err
 	}
 	return made.event(), nil
 }
 
+const eventsPath = "/api/v1/namespaces/*/events"
+
 // PutEvent creates an Event about an object, or updates the existing one and keeps its first time; the API server forgets it an hour
 // after its last change. ErrNotFound: the namespace does not exist. It needs grant.PatchEvents and grant.CreateEvents.
 func (w *Writer) PutEvent(ctx context.Context, e corev1.Event) error {
-	doing := fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name)
-	if !ValidName(e.Namespace) || !ValidName(e.Name) {
-		return noName("write Event", "name", e.Namespace+"/"+e.Name)
-	}
-	path := "/api/v1/namespaces/" + e.Namespace + "/events"
-	manager := w.query()
-	patch, err := json.Marshal(map[string]any{
-		"reason": e.Reason, "message": e.Message, "type": e.Type, "count": e.Count, "lastTimestamp": e.LastTimestamp,
-	})
+	path, err := place("write Event", eventsPath+"/*", e.Namespace, e.Name)
 	if err != nil {
-		return &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
+		return err
 	}
-	var answer struct{}
-	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path + "/" + e.Name, query: manager, body: patch}, &answer)
+	patch := request{verb: "PATCH", path: path, query: w.query(), body: map[string]any{
+		"reason": e.Reason, "message": e.Message, "type": e.Type, "count": e.Count, "lastTimestamp": e.LastTimestamp,
+	}}
+	err = w.cluster.call(ctx, fmt.Sprintf("write Event %s/%s", e.Namespace, e.Name), patch, new(struct{}))
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}

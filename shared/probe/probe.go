@@ -12,6 +12,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -72,35 +74,25 @@ func (p *Prober) Run(ctx context.Context) ([]Result, error) {
 		}
 		sent[id] = i
 	}
-	patience := p.Patience
-	if patience == 0 {
-		patience = Patience
-	}
-	in, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
+	patience := cmp.Or(p.Patience, Patience)
 	var unread error
-	for len(sent) > 0 {
-		if unread = p.settled(in, string(svc.UID), func(id string) {
-			if i, ok := sent[id]; ok {
-				results[i].Took = time.Since(began[i])
-				delete(sent, id)
-			}
-		}); unread == nil && len(sent) == 0 {
-			break
+	late := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(in context.Context) (bool, error) {
+		if len(sent) > 0 {
+			unread = p.settled(in, string(svc.UID), func(id string) {
+				if i, ok := sent[id]; ok {
+					results[i].Took = time.Since(began[i])
+					delete(sent, id)
+				}
+			})
 		}
-		select {
-		case <-in.Done():
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if unread != nil && !errors.Is(unread, context.DeadlineExceeded) {
-				return nil, unread
-			}
-			return results, nil
-		case <-tick.C:
-		}
+		return unread == nil && len(sent) == 0, nil
+	})
+	switch {
+	case late == nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case unread != nil && !errors.Is(unread, context.DeadlineExceeded):
+		return nil, unread
 	}
 	return results, nil
 }

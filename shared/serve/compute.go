@@ -15,21 +15,24 @@ import (
 	"github.com/aliyun/fc-runtime-go-sdk/fccontext"
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
-	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 )
 
 // margin leaves time for the answer before Function Compute ends an invocation.
 const margin = 2 * time.Second
 
-// context takes the credentials, the ID and the deadline from the headers under Function Compute.
+// context takes the credentials of the function's role, the ID and the deadline from the headers under Function Compute.
 func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, h := r.Context(), r.Header
 	if !d.FC {
 		return ctx, func() {}
 	}
-	ctx = withKey(ctx, h.Get("x-fc-access-key-id"), h.Get("x-fc-access-key-secret"), h.Get("x-fc-security-token"))
-	ctx = withRequest(ctx, h.Get("x-fc-request-id"))
+	if id := h.Get("x-fc-access-key-id"); id != "" {
+		ctx = context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: h.Get("x-fc-access-key-secret"), Token: h.Get("x-fc-security-token")})
+	}
+	if id := h.Get("x-fc-request-id"); id != "" {
+		ctx = context.WithValue(ctx, requestOf{}, id)
+	}
 	var end time.Time
 	if s, err := strconv.ParseInt(h.Get("x-fc-function-timeout"), 10, 32); err == nil && s > 0 {
 		end = time.Now().Add(time.Duration(s) * time.Second)
@@ -39,10 +42,6 @@ func (d *Endpoint) context(r *http.Request) (context.Context, context.CancelFunc
 			end = at
 		}
 	}
-	return before(ctx, end)
-}
-
-func before(ctx context.Context, end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return ctx, func() {}
 	}
@@ -52,36 +51,37 @@ func before(ctx context.Context, end time.Time) (context.Context, context.Cancel
 // Invoke answers one invocation of Function Compute's Go runtime. An HTTP trigger's invocation is a request, and the answer contains
 // the status; any other is a call. Invoke returns no error: the platform would replace the hand's answer by it.
 func (d *Endpoint) Invoke(ctx context.Context, payload []byte) (json.RawMessage, error) {
-	var id string
-	if fcc, ok := fccontext.FromContext(ctx); ok {
-		id = fcc.RequestID
-		ctx = withRequest(withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken), id)
-	}
-	end, _ := ctx.Deadline()
-	ctx, cancel := before(ctx, end)
-	defer cancel()
 	r, err := trigger(payload)
-	switch {
-	case err != nil:
+	if err != nil {
 		status, text := refusal(http.StatusBadRequest, hand.ErrInvalid, err.Error())
 		d.log(ctx, status, text)
 		return text, nil
-	case r != nil:
-		r.Header.Set("x-fc-request-id", id)
-		return d.triggered(r.WithContext(ctx))
 	}
-	_, text := d.answer(ctx, payload)
-	return text, nil
-}
-
-func (d *Endpoint) triggered(r *http.Request) (json.RawMessage, error) {
-	a := &recorder{header: http.Header{}, status: http.StatusOK}
-	d.Handler().ServeHTTP(a, r)
+	if r == nil {
+		return d.invoked(ctx, request(http.MethodPost, "/invoke", payload)).body.Bytes(), nil
+	}
+	a := d.invoked(ctx, r)
 	headers := map[string]string{}
 	for name := range a.header {
 		headers[name] = a.header.Get(name)
 	}
 	return json.Marshal(map[string]any{"statusCode": a.status, "headers": headers, "isBase64Encoded": false, "body": a.body.String()})
+}
+
+// invoked handles an invocation of the Go runtime like a request of the custom runtime, with the same headers.
+func (d *Endpoint) invoked(ctx context.Context, r *http.Request) *recorder {
+	if fcc, ok := fccontext.FromContext(ctx); ok {
+		r.Header.Set("x-fc-request-id", fcc.RequestID)
+		r.Header.Set("x-fc-access-key-id", fcc.Credentials.AccessKeyId)
+		r.Header.Set("x-fc-access-key-secret", fcc.Credentials.AccessKeySecret)
+		r.Header.Set("x-fc-security-token", fcc.Credentials.SecurityToken)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		r.Header.Set("x-fc-function-deadline", strconv.FormatInt(end.UnixMilli(), 10))
+	}
+	a := &recorder{header: http.Header{}, status: http.StatusOK}
+	d.Handler().ServeHTTP(a, r.WithContext(ctx))
+	return a
 }
 
 type recorder struct {
@@ -168,32 +168,14 @@ func (m *corrected) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // initialize checks that calls can be answered. An initializer fails by a panic, whose text the SDK reports.
 func (d *Endpoint) initialize(ctx context.Context) {
-	if fcc, ok := fccontext.FromContext(ctx); ok {
-		ctx = withKey(ctx, fcc.Credentials.AccessKeyId, fcc.Credentials.AccessKeySecret, fcc.Credentials.SecurityToken)
-	}
-	if err := d.prepared(ctx); err != nil {
-		panic(event.Redact(err.Error()))
+	if a := d.invoked(ctx, request(http.MethodPost, "/initialize", nil)); a.status != http.StatusOK {
+		panic(strings.TrimSpace(a.body.String()))
 	}
 }
 
 type keyOf struct{}
 
 type requestOf struct{}
-
-func withRequest(ctx context.Context, id string) context.Context {
-	if id == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, requestOf{}, id)
-}
-
-// withKey keeps the credentials of the function's role, which Function Compute sends with each request.
-func withKey(ctx context.Context, id, secret, token string) context.Context {
-	if id == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, keyOf{}, cloud.Key{ID: id, Secret: secret, Token: token})
-}
 
 // Key returns the request's credentials, if any, or those of next. A nil next is the SDK's default chain.
 func Key(next cloud.Credentials) cloud.Credentials {

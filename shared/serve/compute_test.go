@@ -142,6 +142,7 @@ func TestInvocation(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
+		d.FC = true
 		if _, err := d.Invoke(ctx, w.call(t, same)); err != nil || left != 18*time.Second {
 			t.Errorf("invoked with 20 s: %s were left, %v", left, err)
 		}
@@ -200,7 +201,7 @@ func TestInHand(t *testing.T) {
 		<-ended
 		soon, cancel := context.WithCancel(t.Context())
 		cancel()
-		d.inHand.held = 1
+		d.inHand.held.Store(1)
 		d.inHand.wait(soon) // gives up
 	})
 }
@@ -237,6 +238,7 @@ func TestKey(t *testing.T) {
 		ctx := fccontext.NewContext(t.Context(), &fccontext.FcContext{Credentials: fccontext.Credentials{
 			AccessKeyId: tt.id, AccessKeySecret: "secret", SecurityToken: "token",
 		}})
+		d.FC = true
 		if _, err := d.Invoke(ctx, w.call(t, same)); err != nil {
 			t.Error(err)
 		}
@@ -316,11 +318,11 @@ func TestCorrected(t *testing.T) {
 		header = http.Header{}
 		header.Set("x-fc-function-type", kind)
 		header.Set("x-fc-request-id", "r"+kind)
-		m.in.held = 0
+		m.in.held.Store(0)
 		if _, _, err := ask(t.Context(), api.URL+"/2020-11-11/runtime/invocation/next"); err != nil {
 			t.Fatal(err)
 		}
-		if n := m.in.held; (n == 1) != (kind == "0" || kind == "") {
+		if n := m.in.held.Load(); (n == 1) != (kind == "0" || kind == "") {
 			t.Errorf("of kind %q %d are in hand", kind, n)
 		}
 		for range 2 {
@@ -328,8 +330,8 @@ func TestCorrected(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if m.in.held != 0 {
-			t.Errorf("of kind %q %d are in hand after the answer", kind, m.in.held)
+		if m.in.held.Load() != 0 {
+			t.Errorf("of kind %q %d are in hand after the answer", kind, m.in.held.Load())
 		}
 	}
 	status = http.StatusInternalServerError

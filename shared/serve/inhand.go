@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // most is how many bytes of calls are held at once: a caller is known only after its call was read, and strangers must not fill the
@@ -12,68 +13,42 @@ import (
 const most = 32 << 20
 
 type inHand struct {
-	mu     sync.Mutex
-	held   int
-	bytes  int           // of their calls
-	free   chan struct{} // closed when the last one is done; nil: no waiter
-	closed bool
+	held, bytes atomic.Int64 // calls, and their bytes
+	closed      atomic.Bool
 }
 
-func (h *inHand) hold() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.held++
-}
+func (h *inHand) hold() { h.held.Add(1) }
 
+// begin holds a call before it looks, so that close misses none.
 func (h *inHand) begin() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+	h.hold()
+	if h.closed.Load() {
+		h.end()
 		return false
 	}
-	h.held++
 	return true
 }
 
-func (h *inHand) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.held--; h.held == 0 && h.free != nil {
-		close(h.free)
-		h.free = nil
-	}
-}
+func (h *inHand) end() { h.held.Add(-1) }
 
 func (h *inHand) wait(ctx context.Context) {
-	h.mu.Lock()
-	if h.held == 0 {
-		h.mu.Unlock()
-		return
-	}
-	if h.free == nil {
-		h.free = make(chan struct{})
-	}
-	free := h.free
-	h.mu.Unlock()
-	select {
-	case <-free:
-	case <-ctx.Done():
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for h.held.Load() > 0 {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
 func (h *inHand) close(ctx context.Context) {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
+	h.closed.Store(true)
 	h.wait(ctx)
 }
 
-func (h *inHand) add(n int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.bytes += n
-	return h.bytes <= most
-}
+func (h *inHand) add(n int) bool { return h.bytes.Add(int64(n)) <= most }
 
 var errFull = errors.New("the function has too many calls in hand")
 

@@ -99,7 +99,13 @@ const media = "application/json"
 func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
-	if err := d.prepared(ctx); err != nil {
+	ctx, end := context.WithTimeout(ctx, asking)
+	defer end()
+	var err error
+	if d.Ready != nil {
+		err = d.Ready(ctx)
+	}
+	if err != nil {
 		text := event.Redact(err.Error())
 		if d.Log != nil && r.Method == http.MethodPost { // an initializer, and not one of many probes
 			d.Log.Warn("function is not ready", "error", text)
@@ -112,15 +118,6 @@ func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 
 // asking limits the API server's answer that shows a function ready.
 const asking = 5 * time.Second
-
-func (d *Endpoint) prepared(ctx context.Context) error {
-	if d.Ready == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, asking)
-	defer cancel()
-	return d.Ready(ctx)
-}
 
 func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)

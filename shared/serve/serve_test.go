@@ -419,8 +419,8 @@ func TestHostileCallers(t *testing.T) {
 			t.Errorf("%d requests were made for it", n-before)
 		}
 	})
-	if d.inHand.bytes != 0 || d.inHand.held != 0 {
-		t.Errorf("%d bytes and %d calls are still in hand", d.inHand.bytes, d.inHand.held)
+	if d.inHand.bytes.Load() != 0 || d.inHand.held.Load() != 0 {
+		t.Errorf("%d bytes and %d calls are still in hand", d.inHand.bytes.Load(), d.inHand.held.Load())
 	}
 }
 
@@ -484,11 +484,11 @@ func TestReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.prepared(t.Context()); err != nil || w.requests.Load() != 1 {
+	if err := d.Ready(t.Context()); err != nil || w.requests.Load() != 1 {
 		t.Errorf("got %v after %d requests", err, w.requests.Load())
 	}
 	w.Close()
-	if err := d.prepared(t.Context()); err == nil {
+	if err := d.Ready(t.Context()); err == nil {
 		t.Error("without an API server it is ready")
 	}
 }

@@ -2,10 +2,12 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,18 +42,9 @@ func trigger(payload []byte) (*http.Request, error) {
 	if err != nil {
 		path = &url.URL{Path: "/"}
 	}
-	r := &http.Request{
-		Method: strings.ToUpper(event.Triggered.HTTP.Method), URL: &url.URL{Path: path.Path},
-		Header: http.Header{}, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	if r.Method == "" {
-		r.Method = http.MethodPost
-	}
+	r := request(cmp.Or(strings.ToUpper(event.Triggered.HTTP.Method), http.MethodPost), path.Path, body)
 	if path.Path == "/initialize" || path.Path == "/pre-stop" { // the platform sends its own another way; here each would wait for itself
 		r.URL.Path = "/not-found"
-	}
-	if len(body) > 0 {
-		r.Body, r.ContentLength = readCloser{bytes.NewReader(body)}, int64(len(body))
 	}
 	for name, value := range event.Headers {
 		// The platform's statements come beside the payload; inside it they would be the caller's.
@@ -62,6 +55,8 @@ func trigger(payload []byte) (*http.Request, error) {
 	return r, nil
 }
 
-type readCloser struct{ *bytes.Reader }
-
-func (readCloser) Close() error { return nil }
+func request(method, path string, body []byte) *http.Request {
+	r := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r
+}

@@ -83,14 +83,9 @@ func TestChangesTogether(t *testing.T) {
 		})
 	}
 	eventually(t, "the changes to wait", func() bool {
-		waiting := 0
-		for i := range s.changes {
-			c := &s.changes[i]
-			c.mu.Lock()
-			waiting += len(c.waiting["counts"])
-			c.mu.Unlock()
-		}
-		return waiting == n
+		s.changes.mu.Lock()
+		defer s.changes.mu.Unlock()
+		return len(s.changes.waiting["counts"]) == n
 	})
 	close(gate)
 	all.Wait()

@@ -20,9 +20,12 @@ import (
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
-func plainServer(t *testing.T) string {
+func plainServer(t *testing.T) string { return serverOf(t, &server.Options{}) }
+
+func serverOf(t *testing.T, o *server.Options) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", -1, true, true
+	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 )
 
@@ -22,8 +24,10 @@ func TestStorage(t *testing.T) {
 	if err != nil || len(r.Missing) > 0 || r.Needs != 0 || len(r.Fills) != 4 || time.Since(r.Date).Abs() > time.Minute {
 		t.Errorf("after the setup: %+v, %v", r, err)
 	}
-	user := embedded.User{Name: "looker", Password: "p", Publish: []string{"$JS.API.STREAM.INFO.*"}}
-	at := serve(t, embedded.Options{Users: []embedded.User{user}}).URL()
+	user := &server.User{Username: "looker", Password: "p", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{"$JS.API.STREAM.INFO.*"}},
+	}}
+	at := serverOf(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{user}})
 	few := connect(t, Config{URL: strings.Replace(at, "nats://", "nats://looker:p@", 1)})
 	if r, err := few.Storage(t.Context()); !errors.Is(err, ErrDenied) {
 		t.Errorf("of a user who may not look: %+v, %v", r, err)

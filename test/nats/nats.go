@@ -143,11 +143,11 @@ func Patience(t testing.TB, url, cluster, class string, d time.Duration) {
 	}
 }
 
-// Empty removes all messages and keys from a server's streams, as a user with that right.
-func Empty(t testing.TB, url, user, password string) {
+// Empty removes all messages and keys from a server's streams.
+func Empty(t testing.TB, url string) {
 	t.Helper()
 	empty := func() error {
-		conn, err := natsgo.Connect(url, natsgo.UserInfo(user, password))
+		conn, err := natsgo.Connect(url)
 		if err != nil {
 			return err
 		}

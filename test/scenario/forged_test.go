@@ -81,7 +81,7 @@ func TestForgedOthers(t *testing.T) {
 	for _, file := range files {
 		t.Run(script{file: file}.name(), func(t *testing.T) {
 			w := build(t, on, lawful, read(t, file))
-			kind, journal := w.event.Failure.Service.Kind, nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
+			kind, journal := w.event.Failure.Service.Kind, nats.Connect(t, stream.Config{URL: on.url})
 			for _, r := range functions.All {
 				if !r.Answers(kind) {
 					continue
@@ -92,7 +92,7 @@ func TestForgedOthers(t *testing.T) {
 				if testing.Short() {
 					texts = texts[:1]
 				}
-				nats.Empty(t, on.url, "engine", "engine")
+				nats.Empty(t, on.url)
 				w.as(t, on, r, journal)
 				for i, text := range texts {
 					under := reasons[kind]
@@ -132,7 +132,7 @@ func (w *world) forgeOther(t *testing.T, r *remedy.Remedy, reason, text string, 
 func (w *world) lack(t *testing.T, on *ground, said map[string][]string) {
 	t.Helper()
 	before, names := w.snapshot(t), w.namesIn()
-	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
+	journal := nats.Connect(t, stream.Config{URL: on.url})
 	defer func() { w.script.without = nil }()
 	denied := 0
 	for _, r := range functions.All {
@@ -165,7 +165,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 	w.event.Failure.First, w.event.Failure.Last = w.now().Add(2*time.Second), w.now().Add(2*time.Second)
 	names := w.namesIn()
 	// The classes have separate rights in the cluster and the account; one connection to NATS serves all.
-	journal := nats.Connect(t, stream.Config{URL: nats.As(on.url, "engine", "engine")})
+	journal := nats.Connect(t, stream.Config{URL: on.url})
 	for _, r := range functions.All {
 		if !r.Answers("") { // its failures are not about Services; see TestForgedOthers
 			continue
@@ -175,7 +175,7 @@ func (w *world) forge(t *testing.T, on *ground, said map[string][]string) {
 		if testing.Short() {
 			texts = texts[:1]
 		}
-		nats.Empty(t, on.url, "engine", "engine")
+		nats.Empty(t, on.url)
 		w.as(t, on, r, journal)
 		w.calls.keep()
 		for i, text := range texts {

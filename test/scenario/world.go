@@ -222,8 +222,8 @@ type ground struct {
 
 func newGround(t *testing.T, class string) *ground {
 	t.Helper()
-	server := nats.Start(t, embedded.Options{Users: []embedded.User{{Name: "engine", Password: "engine"}}})
-	admin := nats.Connect(t, stream.Config{URL: nats.As(server.URL(), "engine", "engine")})
+	server := nats.Start(t, embedded.Options{})
+	admin := nats.Connect(t, stream.Config{URL: server.URL()})
 	if _, err := admin.Setup(t.Context(), []string{class}, stream.Settings{Clusters: []string{clusterID}}); err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +269,8 @@ func (g *ground) config(t *testing.T, who string, rights identity.Rights) *rest.
 
 func (g *ground) stream(t *testing.T) *stream.Stream {
 	t.Helper()
-	nats.Empty(t, g.url, "engine", "engine")
-	return nats.Connect(t, stream.Config{URL: nats.As(g.url, "engine", "engine")})
+	nats.Empty(t, g.url)
+	return nats.Connect(t, stream.Config{URL: g.url})
 }
 
 func (w *world) fill(text string) string {

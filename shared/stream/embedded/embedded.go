@@ -22,15 +22,8 @@ type Options struct {
 	Dir   string       // of its files; created if missing
 	Port  int          // -1: a free one; 0: 4222
 	Token string       // that clients must present; empty: none
-	Users []User       // who may connect, instead of a token
 	Sync  bool         // acknowledge only messages on disk, at the cost of one fsync each; otherwise fsync every 2 minutes
 	Log   *slog.Logger // warnings and errors of the server, its notices as debug; nil: nothing is logged
-}
-
-// A User may connect with a name and a password.
-type User struct {
-	Name, Password     string
-	Publish, Subscribe []string // subjects; nil: all
 }
 
 // ErrInUse means that another server holds the directory.
@@ -71,7 +64,6 @@ func start(o Options) (*server.Server, error) {
 		Host:          "127.0.0.1",
 		Port:          o.Port,
 		Authorization: o.Token,
-		Users:         users(o.Users),
 		JetStream:     true,
 		StoreDir:      o.Dir,
 		SyncAlways:    o.Sync,
@@ -102,20 +94,6 @@ func start(o Options) (*server.Server, error) {
 			return nil, fmt.Errorf("it is not ready after %s", startTimeout)
 		}
 	}
-}
-
-func users(list []User) []*server.User {
-	var out []*server.User
-	for _, u := range list {
-		user := &server.User{Username: u.Name, Password: u.Password}
-		if u.Publish != nil || u.Subscribe != nil {
-			user.Permissions = &server.Permissions{
-				Publish: &server.SubjectPermission{Allow: u.Publish}, Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
-			}
-		}
-		out = append(out, user)
-	}
-	return out
 }
 
 func end(ns *server.Server) {

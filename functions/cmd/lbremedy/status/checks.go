@@ -398,7 +398,9 @@ func (f *flight) admission(ctx context.Context) Check {
 	of := svc.Namespace + "/" + svc.Name
 	value := "dry-run"
 	try := func(version string) error {
-		return f.env.Clients.KubeWriter.TryService(ctx, svc.Namespace, svc.Name, version, kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}})
+		patch := kube.ServicePatch{Annotations: map[string]*string{tryKey: &value}}
+		_, err := f.env.Clients.KubeWriter.Dry().PatchService(ctx, svc.Namespace, svc.Name, version, patch)
+		return err
 	}
 	err := try(svc.ResourceVersion)
 	if errors.Is(err, kube.ErrConflict) { // changed since it was listed
