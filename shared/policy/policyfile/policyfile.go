@@ -95,10 +95,8 @@ func Parse(data []byte, classes []string) (policy.Version, error) {
 	if n := f.VSwitches.Kept(); n < 0 {
 		r.Fail("vswitches.reserve", "%d is negative", n)
 	}
-	checkSinks(d, f.Tell, classes)
-	policy.CheckPeople(f.People, func(i int, field, format string, args ...any) {
-		d.Fail(fmt.Sprintf("people[%d].%s", i, field), format, args...)
-	})
+	r.sinks(f.Tell)
+	r.people(f.People)
 	if err := r.Err(); err != nil {
 		return policy.Version{}, err
 	}

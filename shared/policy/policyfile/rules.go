@@ -3,7 +3,6 @@ package policyfile
 import (
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,16 +16,8 @@ func (r reader) rules(f File) {
 	list := f.Rules
 	for i, rule := range list {
 		at := fmt.Sprintf("rules[%d]", i)
-		for _, of := range []struct {
-			field    string
-			patterns []string
-		}{{"clusters", rule.Clusters}, {"namespaces", rule.Namespaces}} {
-			for _, p := range of.patterns {
-				if _, err := path.Match(p, ""); err != nil || p == "" {
-					r.Fail(at+"."+of.field, "%q is not a pattern", p)
-				}
-			}
-		}
+		r.patterns(at+".clusters", rule.Clusters)
+		r.patterns(at+".namespaces", rule.Namespaces)
 		for _, id := range rule.Classes {
 			r.class(at+".classes", id)
 		}
