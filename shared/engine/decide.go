@@ -79,9 +79,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	case x.c.Service != nil && ccm.NLB(x.c.Service):
 		proof = proofNLB
 	}
-	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{
-		Steps: len(plan.Steps), Resync: remedy.IsResync(plan.Steps[len(plan.Steps)-1]), Proof: proof,
-	}}
+	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{Steps: len(plan.Steps), Proof: proof}}
 }
 
 // admits returns what decides whether a new plan begins, as read beside the look. permits reads it again before each order.

@@ -394,7 +394,7 @@ func (r *run) diagnosed(c *Case, a Looked) {
 	case NotYet:
 		r.stuck(c, ForCause, a.After, a.Patience)
 	case Planned:
-		c.Plan = &Plan{Steps: a.Plan.Steps, Resync: a.Plan.Resync, Proof: a.Plan.Proof}
+		c.Plan = &Plan{Steps: a.Plan.Steps, Proof: a.Plan.Proof}
 		r.do(Guard{})
 	}
 }
@@ -514,9 +514,6 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 	case !o.Undo && !approved && !g.Place: // it has lapsed
 		r.store = true
 		r.do(Take{Attempt: c.Attempt})
-	case !o.Undo && g.Synced && p.Resync && p.Next > 0 && p.Next == p.Steps-1:
-		p.Steps, r.store = p.Next, true
-		r.proceed(c)
 	case !o.Undo && g.Due > 0:
 		r.wait(c, ForStep, g.Due)
 	case !g.Journaled:

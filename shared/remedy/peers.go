@@ -213,68 +213,33 @@ func (w *PeerCache) roll(ctx context.Context, c *Case) (*roll, error) {
 	return seen.roll, err
 }
 
-func (c *Case) readPeers(ctx context.Context) (_ *roll, err error) {
-	seen := map[string]*history{}
+// readPeers reads the Services before the Events, which outlive their objects and may name any number of others.
+func (c *Case) readPeers(ctx context.Context) (*roll, error) {
+	seen := map[string]*history{} // by UID; whole Services would take too much memory
+	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
+		seen[string(svc.UID)] = &history{Peer: Peer{Namespace: svc.Namespace, Name: svc.Name}, uid: string(svc.UID), written: ccm.HashWritten(svc)}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
 	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
-	var known map[string]bool // the UIDs of the Services; nil before they are read
 	err = c.Kube.Evidence(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
 		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
-		kind := signOf(e, match.Class)
-		if kind == noSign || e.Object.UID == "" {
-			return nil
+		if kind, h := signOf(e, match.Class), seen[e.Object.UID]; kind != noSign && h != nil {
+			h.add(e, kind, match.Class == c.Remedy.Class)
 		}
-		h := seen[e.Object.UID]
-		if h == nil {
-			if len(seen) == mostUnknown && known == nil {
-				if known, err = c.existing(ctx); err != nil {
-					return err
-				}
-				maps.DeleteFunc(seen, func(uid string, _ *history) bool { return !known[uid] })
-			}
-			if known != nil && !known[e.Object.UID] || !kube.ValidName(e.Object.Namespace) || !kube.ValidName(e.Object.Name) {
-				return nil
-			}
-			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}, uid: e.Object.UID}
-			seen[e.Object.UID] = h
-		}
-		h.add(e, kind, match.Class == c.Remedy.Class)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the Events of Services: %w", err)
 	}
-	// Events outlive their objects, and some are dropped. Whole Services would take too much memory.
-	var all []*history
-	err = c.Kube.EachService(ctx, func(svc *corev1.Service) error {
-		h := seen[string(svc.UID)]
-		if h == nil {
-			return nil
-		}
-		if ccm.HashWritten(svc).After(h.last) {
+	for _, h := range seen {
+		if h.written.After(h.last) { // it has been synced since; some Events are dropped
 			h.Fails, h.Same = false, false
 		}
-		all = append(all, h)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
 	}
-	return newRoll(all), nil
-}
-
-// mostUnknown is how many Services Events may name before existing ones are read: an author of Events can invent any number.
-const mostUnknown = 10_000
-
-func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
-	known := map[string]bool{}
-	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
-		known[string(svc.UID)] = true
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
-	}
-	return known, nil
+	return newRoll(slices.Collect(maps.Values(seen))), nil
 }
 
 type sign int
@@ -306,6 +271,7 @@ func ended(reason string) bool {
 type history struct {
 	Peer
 	uid     string
+	written time.Time // when a sync last wrote its hash
 	last    time.Time // of its newest Event
 	version string
 }

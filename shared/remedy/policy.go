@@ -59,10 +59,7 @@ type Doctor struct {
 
 // Protects reports whether the Services of a namespace and their load balancers must have deletion protection.
 func (s Doctor) Protects(namespace string) bool {
-	return slices.ContainsFunc(s.Protect, func(p string) bool {
-		ok, err := path.Match(p, namespace)
-		return ok && err == nil
-	})
+	return len(s.Protect) > 0 && Among(s.Protect, namespace)
 }
 
 // Ports is the range from First to Last.
