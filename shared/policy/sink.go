@@ -69,7 +69,7 @@ func (r Reference) String() string {
 func (r Reference) Read() (string, error) {
 	value := os.Getenv(r.Env)
 	if r.File != "" {
-		data, err := readFile(r.File, longestSecret)
+		data, err := ReadFile(r.File, longestSecret)
 		if err != nil {
 			return "", fmt.Errorf("read a secret: %w", err)
 		}
@@ -95,14 +95,15 @@ func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
 		return "", err
 	}
-	data, err := readFile(s.Template, longestTemplate)
+	data, err := ReadFile(s.Template, longestTemplate)
 	if err == nil && len(data) > longestTemplate {
 		err = fmt.Errorf("it is larger than %d KiB", longestTemplate>>10)
 	}
 	return string(data), err
 }
 
-func readFile(name string, most int64) ([]byte, error) {
+// ReadFile returns a file's content, of a longer one the first most + 1 bytes.
+func ReadFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

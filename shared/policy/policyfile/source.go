@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -51,19 +50,14 @@ func FromFile(path string, parse Parser) *Source {
 
 // readFile does not wait for a pipe.
 func readFile(path string) ([]byte, error) {
-	data, err := func() ([]byte, error) {
-		if info, err := os.Stat(path); err != nil {
-			return nil, err
-		} else if !info.Mode().IsRegular() {
-			return nil, errors.New("it is not a regular file")
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, longest+1))
-	}()
+	var data []byte
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		data, err = policy.ReadFile(path, longest)
+	}
 	if of := (*fs.PathError)(nil); errors.As(err, &of) {
 		err = of.Err // the caller adds the path
 	}
