@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -72,12 +71,9 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		_, rule := may.Allows(x.r, x.risk, remedy.OneWay(plan.Steps))
 		return ask(event.Planned, rule)
 	}
-	proof := proofCLB
-	switch {
-	case !slices.ContainsFunc(plan.Steps, func(s remedy.Step) bool { return s.Target() == "" }):
+	proof := x.limit()
+	if !slices.ContainsFunc(plan.Steps, func(s remedy.Step) bool { return s.Target() == "" }) {
 		proof = byCause
-	case x.c.Service != nil && ccm.NLB(x.c.Service):
-		proof = proofNLB
 	}
 	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{Steps: len(plan.Steps), Proof: proof}}
 }

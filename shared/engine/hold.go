@@ -171,10 +171,7 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 			return x.found(err)
 		}
 	}
-	if x.dry {
-		return machine.Taken{OK: true}
-	}
-	if x.object.Decided().Plan.Begun != (time.Time{}) { // the plan has begun, and its place has lapsed
+	if x.dry || !x.object.Decided().Plan.Begun.IsZero() { // a plan that has begun: its place has lapsed
 		return machine.Taken{OK: true}
 	}
 	if taken, err := x.claim(ctx, x.plan.Claims); err != nil {
