@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -32,10 +33,9 @@ func (f Freeze) over(now time.Time) (time.Time, bool) {
 	if !f.Start.IsZero() || !f.End.IsZero() {
 		return f.End, !now.Before(f.Start) && now.Before(f.End)
 	}
-	here := now.UTC()
-	if f.Zone != nil {
-		here = now.In(f.Zone)
-	}
+	// On a day when the clocks change, midnight counts by the present offset, so that a freeze begins at its time of day.
+	_, seconds := now.In(cmp.Or(f.Zone, time.UTC)).Zone()
+	here := now.In(time.FixedZone("", seconds))
 	length := f.Until - f.From
 	if length <= 0 {
 		length += 24 * time.Hour
