@@ -488,7 +488,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 
 // permit sends the order that was just stored, or withdraws it unsigned.
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
-	o, p := *r.d.Order, c.Plan // an undo has no plan
+	o := *r.d.Order
 	r.d.Order = nil
 	approved := g.Approved
 	switch {
@@ -509,7 +509,7 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.wait(c, ForPause, cmp.Or(g.Hold, later))
 	case o.Undo && !g.Undoes && !c.byPerson():
 		r.ask(c, Denied, ForPolicy)
-	case !o.Undo && (g.Outcome != "" || !approved && (!permitted || p.Approved)):
+	case !o.Undo && (g.Outcome != "" || !approved && (!permitted || c.Plan.Approved)):
 		r.stuck(c, ForPolicy, afterStop, 0)
 	case !o.Undo && !approved && !g.Place: // it has lapsed
 		r.store = true
