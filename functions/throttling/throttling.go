@@ -78,20 +78,17 @@ const shown = 5 // of a list
 
 // first says what to fix first: the controller keeps syncing failing Services, so other classes' failures cause calls, too.
 func first(peers remedy.Peers) say.Text {
-	others, n := peers.Others()
+	others, n := peers.Others(shown)
 	if n == 0 {
 		return nil
 	}
-	return say.F("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others, shown), n))
+	return say.F("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others), n))
 }
 
 func loads(peers remedy.Peers) say.Text {
-	if busiest, n := peers.Busiest(); n > 0 {
+	if busiest, n := peers.Busiest(shown); n > 0 {
 		var all []say.Text
-		for p := range busiest {
-			if len(all) == shown {
-				break
-			}
+		for _, p := range busiest {
 			all = append(all, say.F("%s (%d failed, %d succeeded)", p, p.Failed, p.Good))
 		}
 		return say.F("The syncs of the last hour, according to their Events: %s.", say.FirstClauses(all, n))

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event/schema"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 )
@@ -34,7 +33,7 @@ func policyLimits(all []*remedy.Remedy) []schema.Limit {
 		{At: "Person.user", Pattern: "."}, {At: "Person.groups[]", Pattern: "."},
 		{At: "Sink.name", Pattern: policyfile.SinkName}, {At: "Sink.classes[]", Words: ids}, {At: "Sink.namespaces[]", Pattern: "."},
 	}
-	for field, words := range policy.SinkWords() {
+	for field, words := range policyfile.SinkWords() {
 		limits = append(limits, schema.Limit{At: "Sink." + field, Words: words})
 	}
 	return limits

@@ -184,7 +184,11 @@ type Left struct {
 
 // PlacesLeft returns what is left of a cluster's budgets. ofCluster returns the cluster's budget for a number of Services.
 func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes []string, ofClass int, ofCluster func(services int) int) (Left, error) {
-	count, err := Services(ctx, s, cluster)
+	view, err := s.View(ctx, event.CountKey(cluster))
+	if err != nil {
+		return Left{}, fmt.Errorf("read how many Services there are: %w", err)
+	}
+	count, err := ServicesIn(view, cluster)
 	if err != nil {
 		return Left{}, err
 	}
@@ -207,16 +211,7 @@ func PlacesLeft(ctx context.Context, s *stream.Stream, cluster string, classes [
 	return p, nil
 }
 
-// Services returns how many LoadBalancer Services a cluster has by the exporter's count; 0 if not counted yet.
-func Services(ctx context.Context, s *stream.Stream, cluster string) (int, error) {
-	view, err := s.View(ctx, event.CountKey(cluster))
-	if err != nil {
-		return 0, fmt.Errorf("read how many Services there are: %w", err)
-	}
-	return ServicesIn(view, cluster)
-}
-
-// ServicesIn is Services for a view of the count's key.
+// ServicesIn returns how many LoadBalancer Services a cluster has by the exporter's count, from a view of the count's key; 0 if not counted yet.
 func ServicesIn(view stream.View, cluster string) (int, error) {
 	e, ok := view[event.CountKey(cluster)]
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -85,19 +86,15 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 	order := x.object.State.Order
 	s := x.steps[order.Step]
 	first := order.Step == 0
-	plan := *x.object.Decided().Plan
+	begun := x.object.Decided().Plan.Begun
 	out := machine.Guarded{Readable: true, Permits: true, Place: true, Revision: x.object.Revision}
 	wait := func(d time.Duration, reason event.Reason, why say.Text) machine.Guarded {
 		x.held, x.rec.Reason, out.Due = &hold{rule: why}, reason, max(d, time.Second)
 		return out
 	}
 	taken := x.taken
-	again := taken || !first || x.checked
-	if again || remedy.IsResync(s) {
-		var over say.Text
-		around := x.around
-		err := x.aside(func() (err error) { over, err = x.readService(ctx); return err },
-			func() (err error) { around, err = x.readNamespace(ctx); return err })
+	if taken || !first || x.checked || remedy.IsResync(s) {
+		over, around, err := x.readPlace(ctx)
 		if err != nil {
 			return x.unguarded(err)
 		}
@@ -124,7 +121,8 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
-	if resync, ok := s.(remedy.ResyncStep); ok {
+	resync, syncs := s.(remedy.ResyncStep)
+	if syncs {
 		proof, err := x.syncedAlready(ctx)
 		switch {
 		case err != nil:
@@ -140,28 +138,26 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			out.Moved = true
 			return out
 		}
-		if d := x.env.due(s, x.rec, plan.Begun); d > 0 {
-			return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
-		}
-		if !x.reserved {
-			if err := x.object.Flush(ctx); err != nil { // people who follow CASES see the plan while it waits
-				return x.unguarded(err)
-			}
-			began := x.env.Time()
-			parked, err := x.env.pace(ctx, resync.Pace())
-			if err != nil {
-				return x.unguarded(err)
-			}
-			if parked > 0 {
-				return wait(parked, event.AfterOthers, say.F("Other writes of this kind come first."))
-			}
-			if x.reserved = true; x.env.since(began) > fresh { // the earlier reads are stale
-				x.taken = true
-				return x.permits(ctx)
-			}
-		}
-	} else if d := x.env.due(s, x.rec, plan.Begun); d > 0 {
+	}
+	if d := x.env.due(s, x.rec, begun); d > 0 {
 		return wait(d, event.ForStep, say.F("Waiting before the next step: %s.", s.Says()))
+	}
+	if syncs && !x.reserved {
+		if err := x.object.Flush(ctx); err != nil { // people who follow CASES see the plan while it waits
+			return x.unguarded(err)
+		}
+		began := x.env.Time()
+		parked, err := x.env.pace(ctx, resync.Pace())
+		if err != nil {
+			return x.unguarded(err)
+		}
+		if parked > 0 {
+			return wait(parked, event.AfterOthers, say.F("Other writes of this kind come first."))
+		}
+		if x.reserved = true; x.env.since(began) > fresh { // the earlier reads are stale
+			x.taken = true
+			return x.permits(ctx)
+		}
 	}
 	if x.resumed { // CASES records that the plan goes on before it does
 		phase := event.Step
@@ -391,12 +387,8 @@ func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, err
 	if wait > e.watch() {
 		return wait, nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return 0, nil
-	case <-ctx.Done():
+	if !retry.Sleep(ctx, wait) {
 		return 0, ctx.Err()
 	}
+	return 0, nil
 }

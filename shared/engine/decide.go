@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/machine"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -72,16 +71,11 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 		_, rule := may.Allows(x.r, x.risk, remedy.OneWay(plan.Steps))
 		return ask(event.Planned, rule)
 	}
-	proof := proofCLB
-	switch {
-	case !slices.ContainsFunc(plan.Steps, func(s remedy.Step) bool { return s.Target() == "" }):
+	proof := x.limit()
+	if !slices.ContainsFunc(plan.Steps, func(s remedy.Step) bool { return s.Target() == "" }) {
 		proof = byCause
-	case x.c.Service != nil && ccm.NLB(x.c.Service):
-		proof = proofNLB
 	}
-	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{
-		Steps: len(plan.Steps), Resync: remedy.IsResync(plan.Steps[len(plan.Steps)-1]), Proof: proof,
-	}}
+	return machine.Looked{Answer: machine.Planned, Plan: machine.Plan{Steps: len(plan.Steps), Proof: proof}}
 }
 
 // admits returns what decides whether a new plan begins, as read beside the look. permits reads it again before each order.

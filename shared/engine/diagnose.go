@@ -137,13 +137,12 @@ func (x *run) readNode(ctx context.Context, ref event.Service) (over say.Text, e
 	return nil, nil
 }
 
-func (x *run) locate(ctx context.Context) error {
-	around, err := x.readNamespace(ctx)
-	if err != nil {
-		return err
+// readPlace reads the Service as readService does, and the labels of its namespace.
+func (x *run) readPlace(ctx context.Context) (over say.Text, around map[string]string, err error) {
+	if over, err = x.readService(ctx); err == nil {
+		around, err = x.readNamespace(ctx)
 	}
-	x.stand(around)
-	return nil
+	return over, around, err
 }
 
 func (x *run) readNamespace(ctx context.Context) (map[string]string, error) {

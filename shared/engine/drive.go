@@ -105,10 +105,10 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 	defer func() {
 		if p := recover(); p != nil {
 			report, end, err = x.found(hand.Panicked(p, x.r.Class, x.log)), false, nil
-			if _, sent := effect.(machine.Send); sent {
+			switch effect.(type) {
+			case machine.Send:
 				report = machine.Applied{ID: x.object.State.Order.ID, Result: machine.Unsure}
-			}
-			if _, guard := effect.(machine.Guard); guard {
+			case machine.Guard:
 				report = machine.Guarded{Failed: true}
 			}
 		}

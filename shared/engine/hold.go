@@ -81,20 +81,14 @@ func (x *run) inStream(ctx context.Context, g *guards) (err error) {
 
 // stillHeld returns the pause, freeze or spent budget that still holds the case, or nil, also if unreadable. While it lasts, nothing else is read.
 func (x *run) stillHeld(ctx context.Context) *hold {
-	p, err := x.env.policy(ctx)
-	if err != nil {
-		return nil
-	}
-	switch x.prev.Held {
-	case event.HeldByPause, event.HeldByFreeze:
-		if pause, err := control.Paused(ctx, x.env.Stream, x.env.Cluster); err == nil {
-			return x.env.held(pause, p)
-		}
-	case event.HeldByBudget:
-		if count, err := control.Services(ctx, x.env.Stream, x.env.Cluster); err == nil {
-			h, _ := x.env.spend(ctx, true, p.Budgets, count, x.r.Class, x.ev.Failure.Service.UID)
-			return h
-		}
+	g, err := x.guards(ctx, false)
+	switch {
+	case err != nil:
+	case x.prev.Held == event.HeldByPause, x.prev.Held == event.HeldByFreeze:
+		return x.env.held(g.pause, g.policy)
+	case x.prev.Held == event.HeldByBudget:
+		h, _ := x.env.spend(ctx, true, g.policy.Budgets, g.count, x.r.Class, x.ev.Failure.Service.UID)
+		return h
 	}
 	return nil
 }
@@ -177,10 +171,7 @@ func (x *run) takes(ctx context.Context, t machine.Take) machine.Report {
 			return x.found(err)
 		}
 	}
-	if x.dry {
-		return machine.Taken{OK: true}
-	}
-	if x.object.Decided().Plan.Begun != (time.Time{}) { // the plan has begun, and its place has lapsed
+	if x.dry || !x.object.Decided().Plan.Begun.IsZero() { // a plan that has begun: its place has lapsed
 		return machine.Taken{OK: true}
 	}
 	if taken, err := x.claim(ctx, x.plan.Claims); err != nil {

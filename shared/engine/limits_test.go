@@ -107,11 +107,11 @@ func TestFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := remedy.Policy{Freezes: []remedy.Freeze{
-		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: []remedy.Offset{{Seconds: 8 * 3600}}},
+		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: time.FixedZone("", 8*3600)},
 		{Name: "night", Days: []time.Weekday{time.Saturday}, From: 22 * time.Hour, Until: 2 * time.Hour},
 		{Name: "sale", Start: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)},
-		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour,
-			Zone: remedy.Offsets(berlin, time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC))},
+		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: berlin},
+		{Name: "change", Days: []time.Weekday{time.Sunday}, From: 9 * time.Hour, Until: 10 * time.Hour, Zone: berlin},
 	}}
 	for at, want := range map[string]string{
 		"2026-11-16T00:59:59Z": "",
@@ -128,6 +128,8 @@ func TestFrozen(t *testing.T) {
 		"2026-07-02T10:30:00Z": `"summer"`, // two hours ahead of UTC
 		"2026-12-03T10:30:00Z": "",
 		"2026-12-03T11:30:00Z": `"summer"`, // one hour
+		"2026-03-29T08:30:00Z": "",         // the day on which summer time begins: 10:30
+		"2026-03-29T07:30:00Z": `"change" blocks all writes until 2026-03-29T10:00:00+02:00.`,
 	} {
 		now, err := time.Parse(time.RFC3339, at)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,7 +103,7 @@ func TestPeers(t *testing.T) {
 	)
 	for _, list := range []struct {
 		name string
-		ask  func() (iter.Seq[remedy.Peer], int)
+		ask  func(limit int) ([]remedy.Peer, int)
 		want []remedy.Peer
 	}{
 		{"alike", peers.Alike, []remedy.Peer{isWeb, isA, isD}},
@@ -112,8 +111,8 @@ func TestPeers(t *testing.T) {
 		{"busiest", peers.Busiest, []remedy.Peer{isB, isA, isC, isWritten, isWeb, isD, isCleaned}},
 	} {
 		var got []remedy.Peer
-		all, n := list.ask()
-		for p := range all {
+		all, n := list.ask(10_000)
+		for _, p := range all {
 			n--
 			if p.Namespace == r.svc.Namespace { // others use the cluster, too
 				p.Namespace = "ns"
@@ -161,8 +160,8 @@ func TestCrowd(t *testing.T) {
 					return
 				}
 				var same []string
-				alike, _ := peers.Alike()
-				for p := range alike {
+				alike, _ := peers.Alike(10_000)
+				for _, p := range alike {
 					if p.Namespace == svc.Namespace {
 						same = append(same, p.Name)
 					}

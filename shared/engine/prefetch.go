@@ -23,14 +23,9 @@ type prefetch struct {
 func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 	var policy remedy.Policy
 	var around map[string]string
-	var recorded [2][]event.Read // of the Service and of the namespace, recorded in this order
-	kept := func(i int) context.Context {
-		return event.WithReads(ctx, func(r event.Read) { recorded[i] = append(recorded[i], r) })
-	}
 	err = x.aside(
 		func() (err error) { policy, err = x.env.policy(x.object.Since(ctx)); return err },
-		func() (err error) { g.over, err = x.readService(kept(0)); return err },
-		func() (err error) { around, err = x.readNamespace(kept(1)); return err },
+		func() (err error) { g.over, around, err = x.readPlace(ctx); return err },
 		func() (err error) { g.newer, err = x.newer(ctx); return err },
 		func() (err error) {
 			if len(x.r.Steps) > 0 { // for admits
@@ -39,11 +34,6 @@ func (x *run) gather(ctx context.Context) (g prefetch, err error) {
 			return err
 		},
 	)
-	for _, reads := range recorded {
-		for _, r := range reads {
-			event.TellAgain(ctx, r)
-		}
-	}
 	if err != nil || len(g.over) > 0 {
 		return g, err
 	}

@@ -58,10 +58,8 @@ func (x *run) begin() {
 		if opened := cmp.Or(prev.Opened, prev.Trace); event.TraceID(opened) != event.TraceID(x.rec.Trace) {
 			x.rec.Opened = opened
 		}
-		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
-	}
-	if !ended {
 		x.rec.Errors = x.object.Mine().Errors
+		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
 	}
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:

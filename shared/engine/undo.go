@@ -182,7 +182,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
 		return x.found(err)
 	}
-	over, err := x.readService(ctx)
+	over, around, err := x.readPlace(ctx)
 	switch {
 	case err != nil:
 		return x.found(err)
@@ -195,9 +195,7 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		x.rec.Held = ""
 		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 	}
-	if err := x.locate(ctx); err != nil {
-		return x.found(err)
-	}
+	x.stand(around)
 	if !x.person {
 		works, err := x.works(ctx)
 		if err != nil {
@@ -292,7 +290,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 	if err != nil {
 		return x.unguarded(err)
 	}
-	over, err := x.readService(ctx)
+	over, around, err := x.readPlace(ctx)
 	if err != nil {
 		return x.unguarded(err)
 	}
@@ -301,9 +299,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		out.Over = x.gone(over)
 		return out
 	}
-	if err := x.locate(ctx); err != nil {
-		return x.unguarded(err)
-	}
+	x.stand(around)
 	x.c.Policy, out.Revision = g.policy, g.revision
 	if x.rec.Written.IsZero() {
 		works, err := x.works(ctx)

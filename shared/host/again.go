@@ -12,6 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/retry"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
@@ -24,12 +25,10 @@ type Rechecker struct {
 	Remedies     []*remedy.Remedy
 	OpenFailures func(context.Context) ([]event.Record, error) // the failures that people were notified of, with the fields that Due needs
 
-	last map[key]time.Time
+	last map[string]time.Time // by keyOf
 }
 
-type key struct{ class, uid string }
-
-func keyOf(r event.Record) key { return key{r.Class, r.Service.UID} }
+func keyOf(r event.Record) string { return r.Class + " " + r.Service.UID }
 
 // The interval between two looks at a Service is the age of its failure, within these limits.
 const (
@@ -39,24 +38,18 @@ const (
 
 const (
 	perRound   = 30              // at most in one round
-	round      = time.Minute     // between the starts of two rounds
+	round      = time.Minute     // between two rounds
 	roundLimit = 4 * time.Minute // longest time of a round; less than its lock is held
 )
 
 // Run looks until ctx ends, then returns nil. A lock admits one worker per cluster.
 func (l *Rechecker) Run(ctx context.Context) error {
-	tick := time.NewTicker(round)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for retry.Sleep(ctx, round) {
 		if err := l.Round(ctx); err != nil && ctx.Err() == nil {
 			l.Env.Logger().Warn("failures that people were notified of are looked at later", "cluster", l.Env.Cluster, "error", event.Redact(err.Error()))
 		}
 	}
+	return nil
 }
 
 // Round looks at the Services that are due. An error does not stop the others; errors are joined.
@@ -91,7 +84,7 @@ func (l *Rechecker) Due(ctx context.Context) ([]event.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the open failures: %w", err)
 	}
-	looked := map[key]time.Time{} // of those still open
+	looked := map[string]time.Time{} // of those still open
 	last := func(r event.Record) time.Time {
 		if at := looked[keyOf(r)]; at.After(r.At) {
 			return at

@@ -95,10 +95,7 @@ func (h *Host) Handle(ctx context.Context, e cloudevents.Event) Reply {
 }
 
 func (h *Host) log(e cloudevents.Event, rec event.Record, err error) {
-	log := h.Env.Log
-	if log == nil {
-		return
-	}
+	log := h.Env.Logger()
 	attrs := []any{
 		"class", rec.Class, "cluster", rec.Cluster, "namespace", rec.Service.Namespace, "service", rec.Service.Name,
 		"event", e.ID(), "case", rec.Case, "outcome", string(rec.Result),
@@ -152,9 +149,9 @@ func (h *Host) message(ctx context.Context, m stream.Message) stream.Reply {
 		// Retrying each second would fill the log until a person makes room.
 		reply.Retry = max(reply.Retry, min(time.Second<<min(m.Deliveries, 6), time.Minute))
 	}
-	if reply.Dead != "" && h.Env.Log != nil {
+	if reply.Dead != "" {
 		class, _ := e.Extensions()["class"].(string) // it may not be a readable failure
-		h.Env.Log.Error("event is dead", "class", class, "cluster", h.Env.Cluster, "event", e.ID(), "reason", reply.Dead)
+		h.Env.Logger().Error("event is dead", "class", class, "cluster", h.Env.Cluster, "event", e.ID(), "reason", reply.Dead)
 	}
 	return stream.Reply{Retry: reply.Retry, Dead: reply.Dead}
 }

@@ -579,10 +579,6 @@ func (x *explorer) step(w world, i int, emit func(world, action)) {
 				reported(w, g, delays, "guard", "not due")
 				g.Due = 0
 			}
-			if x.scope.resync {
-				g.Synced = true
-				reported(w, g, plain, "guard", "synced")
-			}
 		}
 		shown(w.control, w.rev, "")
 		if w.cut.on {
@@ -741,7 +737,7 @@ func (x *explorer) looks(w world, f Look, d Doc, e engine, reported func(world, 
 			if w.planned[e.class] >= x.scope.plans {
 				answer(Looked{Answer: Person}, plans)
 			} else {
-				answer(Looked{Answer: a, Plan: Plan{Steps: x.scope.steps, Resync: x.scope.resync, Proof: proof}}, plans)
+				answer(Looked{Answer: a, Plan: Plan{Steps: x.scope.steps, Proof: proof}}, plans)
 			}
 		case Proven:
 			to := w

@@ -105,7 +105,6 @@ type Case struct {
 // A Plan is what was planned, and its progress.
 type Plan struct {
 	Steps    int           `json:"steps"`
-	Resync   bool          `json:"resync,omitempty"`   // the last step only triggers a sync of the controller
 	Proof    time.Duration `json:"proof"`              // how long to wait for proof after the last step
 	Next     int           `json:"next,omitempty"`     // first step not known to be made
 	Approved bool          `json:"approved,omitempty"` // approved by a person: it takes no place of a budget
@@ -226,7 +225,6 @@ type Guarded struct {
 	Due       time.Duration // until the next step is due: the one before it takes a while to act, or its moment is reserved
 	Undoes    bool          // the policy undoes fixes that did not work
 	Attempts  int           // that the policy permits in a day
-	Synced    bool          // the controller has synced since the last step
 }
 
 // Taken says whether budgets and claims had a place for the attempt.

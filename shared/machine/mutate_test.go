@@ -39,7 +39,7 @@ var mutations = []mutation{
 	},
 	{
 		"the policy or an approval permits each order", "policy",
-		"!approved && (!permitted || p.Approved)", "false", "neither policy nor approval allows",
+		"!approved && (!permitted || c.Plan.Approved)", "false", "neither policy nor approval allows",
 	},
 	{
 		"the policy alone does not repeat what a person has undone", "undo",

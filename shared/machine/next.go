@@ -394,7 +394,7 @@ func (r *run) diagnosed(c *Case, a Looked) {
 	case NotYet:
 		r.stuck(c, ForCause, a.After, a.Patience)
 	case Planned:
-		c.Plan = &Plan{Steps: a.Plan.Steps, Resync: a.Plan.Resync, Proof: a.Plan.Proof}
+		c.Plan = &Plan{Steps: a.Plan.Steps, Proof: a.Plan.Proof}
 		r.do(Guard{})
 	}
 }
@@ -488,7 +488,7 @@ func (r *run) admit(c *Case, g Guarded, permitted bool) {
 
 // permit sends the order that was just stored, or withdraws it unsigned.
 func (r *run) permit(c *Case, g Guarded, permitted bool) {
-	o, p := *r.d.Order, c.Plan // an undo has no plan
+	o := *r.d.Order
 	r.d.Order = nil
 	approved := g.Approved
 	switch {
@@ -509,14 +509,11 @@ func (r *run) permit(c *Case, g Guarded, permitted bool) {
 		r.wait(c, ForPause, cmp.Or(g.Hold, later))
 	case o.Undo && !g.Undoes && !c.byPerson():
 		r.ask(c, Denied, ForPolicy)
-	case !o.Undo && (g.Outcome != "" || !approved && (!permitted || p.Approved)):
+	case !o.Undo && (g.Outcome != "" || !approved && (!permitted || c.Plan.Approved)):
 		r.stuck(c, ForPolicy, afterStop, 0)
 	case !o.Undo && !approved && !g.Place: // it has lapsed
 		r.store = true
 		r.do(Take{Attempt: c.Attempt})
-	case !o.Undo && g.Synced && p.Resync && p.Next > 0 && p.Next == p.Steps-1:
-		p.Steps, r.store = p.Next, true
-		r.proceed(c)
 	case !o.Undo && g.Due > 0:
 		r.wait(c, ForStep, g.Due)
 	case !g.Journaled:

@@ -126,7 +126,7 @@ var scopes = []scope{
 		modes: []mode{good, useless},
 	},
 	{
-		name: "resync", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{crash: 1, undo: 1}, resync: true,
+		name: "two steps that may be useless", engines: 1, classes: 1, steps: 2, plans: 1, attempts: 1, places: 1, budget: budget{crash: 1, undo: 1},
 		diagnose: []Answer{Planned}, prove: []Answer{Proven, StillFails}, bars: []Answer{Clear}, modes: []mode{good, useless},
 	},
 	{

@@ -149,7 +149,6 @@ type scope struct {
 	budget   budget
 	denied   bool // the policy permits no plan
 	undoes   bool // the policy undoes fixes that did not work
-	resync   bool // the last step only makes the controller sync
 	apart    bool // other things may happen between a report and the Store that follows
 	relook   bool // hours pass while nothing waits
 	due      bool // steps are not due yet

@@ -56,7 +56,7 @@ func Loosens(was, is remedy.Policy, optIn func(class string) bool) []string {
 		add("approvals", is.Consent(risk).Loosens(was.Consent(risk)))
 	}
 	add("freezes", slices.ContainsFunc(was.Freezes, func(f remedy.Freeze) bool {
-		return !slices.ContainsFunc(is.Freezes, func(o remedy.Freeze) bool { return reflect.DeepEqual(f, o) })
+		return !slices.ContainsFunc(is.Freezes, f.Same)
 	}))
 	then, now := was.Budgets.Full(), is.Budgets.Full()
 	add("budgets.attempts", now.Attempts > then.Attempts)

@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"slices"
-
-	"github.com/lbremedy/lbremedy/shared/regex"
-)
+import "slices"
 
 // A Person names the user as whom somebody in a chat answers: an entry of the section people. It gives no permission: the user's
 // permissions in the cluster count. The program that answers for people reads it from the policy itself, and never from NATS, where
@@ -33,33 +29,4 @@ func (p Person) id(kind string) string {
 		return p.Feishu
 	}
 	return ""
-}
-
-// ours matches lbremedy's own users, who don't answer.
-var ours = regex.New(`^system:serviceaccount:[^:]+:lbremedy-`)
-
-// CheckPeople reports mistakes to bad, each with its index and field.
-func CheckPeople(people []Person, bad func(index int, field, format string, args ...any)) {
-	for i, p := range people {
-		switch {
-		case p.User == "":
-			bad(i, "user", "it is empty; name the user as whom this person answers in Kubernetes")
-		case ours().MatchString(p.User):
-			bad(i, "user", "lbremedy does not answer its own questions")
-		}
-		if p.DingTalk == "" && p.Feishu == "" {
-			bad(i, "dingtalk", "neither dingtalk nor feishu says who clicks")
-		}
-		if slices.Contains(p.Groups, "") {
-			bad(i, "groups", "one of them is empty")
-		}
-		for _, o := range people[:i] {
-			if p.DingTalk != "" && o.DingTalk == p.DingTalk {
-				bad(i, "dingtalk", "%q is another person's, too", p.DingTalk)
-			}
-			if p.Feishu != "" && o.Feishu == p.Feishu {
-				bad(i, "feishu", "%q is another person's, too", p.Feishu)
-			}
-		}
-	}
 }

@@ -4,19 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/mail"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/near"
-	"github.com/lbremedy/lbremedy/shared/regex"
-	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // A Sink is one destination of notifications: an entry of the section tell. Package ticket notifies it. It contains no secret, only
@@ -75,7 +69,7 @@ func (r Reference) String() string {
 func (r Reference) Read() (string, error) {
 	value := os.Getenv(r.Env)
 	if r.File != "" {
-		data, err := readFile(r.File, longestSecret)
+		data, err := ReadFile(r.File, longestSecret)
 		if err != nil {
 			return "", fmt.Errorf("read a secret: %w", err)
 		}
@@ -101,14 +95,15 @@ func (s Sink) ReadTemplate(dirs []string) (string, error) {
 	if err := (Reference{File: s.Template}).Readable(dirs); err != nil {
 		return "", err
 	}
-	data, err := readFile(s.Template, longestTemplate)
+	data, err := ReadFile(s.Template, longestTemplate)
 	if err == nil && len(data) > longestTemplate {
 		err = fmt.Errorf("it is larger than %d KiB", longestTemplate>>10)
 	}
 	return string(data), err
 }
 
-func readFile(name string, most int64) ([]byte, error) {
+// ReadFile returns a file's content, of a longer one the first most + 1 bytes.
+func ReadFile(name string, most int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -157,10 +152,6 @@ const (
 	FeishuApp   = "feishu-app"   // the same for Feishu or Lark
 )
 
-var languages = []string{"en", "zh"}
-
-var kinds = []string{Alibaba, Event, DingTalk, DingTalkApp, FeishuApp, WeCom, Slack, Mail, Webhook, Alertmanager, PagerDuty, GitHub, GitLab, Codeup}
-
 // Answers reports whether people can answer at sinks of a kind.
 func Answers(kind string) bool { return kind == DingTalkApp || kind == FeishuApp }
 
@@ -184,9 +175,12 @@ var notifiable = []string{
 	string(event.Planned),
 }
 
-// SinkWords returns the words that a sink's fields may hold; a final [] means each entry.
-func SinkWords() map[string][]string {
-	return map[string][]string{"kind": kinds, "language": languages, "risks[]": remedy.Low.Words(), "results[]": notifiable}
+// Notifiable returns the results that sinks of a kind can be notified of; "" is any kind.
+func Notifiable(kind string) []string {
+	if kind == Event || kind == "" {
+		return notifiable
+	}
+	return notifiable[:6]
 }
 
 // Wants returns the results that the sink is notified of.
@@ -194,208 +188,10 @@ func (s Sink) Wants() []string {
 	switch {
 	case len(s.Results) > 0:
 		return s.Results
-	case s.Kind == Event:
-		return notifiable
 	case s.Kind == Alibaba, s.Kind == Alertmanager, s.Kind == PagerDuty, Forge(s.Kind):
 		return notifiable[:4] // its readers want only what needs help
 	}
-	return notifiable[:6]
-}
-
-// Check reports the sink's mistakes to bad, each with its field.
-func (s Sink) Check(classes []string, bad func(field, format string, args ...any)) {
-	if !slices.Contains(kinds, s.Kind) {
-		bad("kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
-		return
-	}
-	if s.Language != "" && !slices.Contains(languages, s.Language) {
-		bad("language", "there is no language %q; there are %s", s.Language, strings.Join(languages, ", "))
-	}
-	none := Reference{}
-	for _, r := range []struct {
-		name string
-		Reference
-	}{{"urlFrom", s.URLFrom}, {"secretFrom", s.SecretFrom}} {
-		if r.Env != "" && r.File != "" {
-			bad(r.name, "it names a variable and a file; one of them holds the secret")
-		}
-	}
-	chat := s.Kind == DingTalk || s.Kind == WeCom || s.Kind == Slack
-	own := s.Kind == Webhook || s.Kind == Alertmanager // its address is the user's
-	s.checkApp(bad)
-	s.checkMail(bad)
-	s.checkForge(bad)
-	switch {
-	case Answers(s.Kind), s.Kind == Mail, Forge(s.Kind):
-	case s.Kind == PagerDuty && s.URLFrom != none:
-		bad("urlFrom", "the addresses of PagerDuty are fixed: leave it out, or write url")
-	case chat && s.URL != "":
-		bad("url", "the address of a %s webhook is a secret; put it into a variable or a file and name that in urlFrom", s.Kind)
-	case !own && s.Kind != PagerDuty && s.URL != "", !own && !chat && s.URLFrom != none:
-		bad("url", "a sink of kind %s has no address", s.Kind)
-	case chat && s.URLFrom == none:
-		bad("urlFrom", "it names no place; name the variable (env) or the file with the address of the webhook")
-	case own && (s.URL == "") == (s.URLFrom == none):
-		bad("url", "give either url or urlFrom")
-	case s.URL != "":
-		if err := s.CheckURL(s.URL); err != nil {
-			bad("url", "%v", err)
-		}
-	}
-	switch {
-	case s.Kind == Webhook && s.SecretFrom == none:
-		bad("secretFrom", "it names no place; what goes to a webhook is signed, so name the variable (env) or the file with the key")
-	case s.Kind == PagerDuty && s.SecretFrom == none:
-		bad("secretFrom", "it names no place; name the variable (env) or the file with the routing key of the integration")
-	case !own && s.Kind != DingTalk && !Answers(s.Kind) && s.Kind != Mail && s.Kind != PagerDuty && !Forge(s.Kind) && s.SecretFrom != none:
-		bad("secretFrom", "a sink of kind %s signs nothing", s.Kind)
-	}
-	switch {
-	case s.Kind == Alibaba && strings.Trim(s.Category, "0123456789") != "", s.Kind == Alibaba && s.Category == "":
-		bad("category", "%q is not a number; ListCategories of the ticket API lists them", s.Category)
-	case s.Kind != Alibaba && (s.Category != "" || s.Urgent):
-		bad("category", "only tickets of kind alibaba have a category or are urgent")
-	}
-	for _, id := range s.Classes {
-		if !slices.Contains(classes, id) {
-			bad("classes", "unknown class %q: the nearest are %s", id, strings.Join(near.Three(id, classes), ", "))
-		}
-	}
-	for _, text := range s.Risks {
-		if err := new(remedy.Risk).UnmarshalText([]byte(text)); err != nil {
-			bad("risks", "%v", err)
-		}
-	}
-	for _, p := range s.Namespaces {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			bad("namespaces", "%q is not a pattern", p)
-		}
-	}
-	may := notifiable
-	if s.Kind != Event {
-		may = notifiable[:6]
-	}
-	for _, r := range s.Results {
-		if !slices.Contains(may, r) {
-			bad("results", "%q is none that a sink of kind %s is notified of; those are %s", r, s.Kind, strings.Join(may, ", "))
-		}
-	}
-}
-
-func (s Sink) checkApp(bad func(field, format string, args ...any)) {
-	if !Answers(s.Kind) {
-		if s.App != "" || s.Chat != "" || s.Card != "" {
-			bad("app", "only a sink that is an app has app, chat or card")
-		}
-		return
-	}
-	switch none := (Reference{}); {
-	case s.App == "":
-		bad("app", "it is empty; name the client ID of the app")
-	case s.Chat == "":
-		bad("chat", "it is empty; name the ID of the group that the cards go to")
-	case s.SecretFrom == none:
-		bad("secretFrom", "it names no place; name the variable (env) or the file with the secret of the app")
-	case s.Kind == DingTalkApp && s.Card == "":
-		bad("card", "it is empty; name the ID of the template of the cards")
-	case s.Kind != DingTalkApp && s.Card != "":
-		bad("card", "only cards of DingTalk have a template")
-	case s.URLFrom != none:
-		bad("urlFrom", "the address of an app's platform is fixed: leave it out")
-	case s.URL != "":
-		if err := s.CheckURL(s.URL); err != nil {
-			bad("url", "%v", err)
-		}
-	}
-}
-
-var (
-	repository = map[string]func() *regexp.Regexp{
-		GitHub: regex.New(`^[A-Za-z0-9-]+/[A-Za-z0-9._-]+$`),
-		GitLab: regex.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$`),
-		Codeup: regex.New(`^[0-9a-f-]+/[0-9]+$`),
-	}
-	// Neither has a part that begins with a dot.
-	branch = regex.New(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
-	files  = regex.New(`^[A-Za-z0-9_@][A-Za-z0-9._@ -]*(/[A-Za-z0-9_@][A-Za-z0-9._@ -]*)*[.]ya?ml$`)
-)
-
-func (s Sink) checkForge(bad func(field, format string, args ...any)) {
-	if !Forge(s.Kind) {
-		if s.Repository != "" || s.Branch != "" || len(s.Sources) > 0 {
-			bad("repository", "only a sink of kind github, gitlab or codeup has repository, branch or sources")
-		}
-		return
-	}
-	if !repository[s.Kind]().MatchString(s.Repository) {
-		bad("repository", "%q is not a repository of kind %s, such as %s", s.Repository, s.Kind,
-			map[string]string{GitHub: "acme/deploy", GitLab: "acme/shop/deploy", Codeup: "60d54f3daccf2bbd6659f3ad/2813489"}[s.Kind])
-	}
-	if !branch().MatchString(s.Branch) {
-		bad("branch", "%q is not a branch, such as main", s.Branch)
-	}
-	if s.SecretFrom == (Reference{}) {
-		bad("secretFrom", "it names no place; name the variable (env) or the file with the token")
-	}
-	if s.URLFrom != (Reference{}) {
-		bad("urlFrom", "the address of a forge is not secret: write url")
-	} else if s.URL != "" {
-		if err := s.CheckURL(s.URL); err != nil {
-			bad("url", "%v", err)
-		}
-	}
-	if len(s.Sources) == 0 {
-		bad("sources", "it is empty; name the applications, and the files with their Services")
-	}
-	seen := map[string]bool{}
-	for i, one := range s.Sources {
-		at, name := fmt.Sprintf("sources[%d]", i), one.Application+" "+one.Kustomization
-		switch {
-		case (one.Application == "") == (one.Kustomization == ""):
-			bad(at, "give either application or kustomization")
-		case one.Kustomization != "" && strings.Count(one.Kustomization, "/") != 1:
-			bad(at+".kustomization", "%q is not NAMESPACE/NAME", one.Kustomization)
-		case seen[name]:
-			bad(at, "another one has the same name; name all paths in one")
-		case len(one.Paths) == 0 || len(one.Paths) > mostPaths:
-			bad(at+".paths", "name 1 to %d files", mostPaths)
-		}
-		seen[name] = true
-		for _, p := range one.Paths {
-			if !files().MatchString(p) {
-				bad(at+".paths", "%q is not the path of a YAML file in the repository, such as apps/web.yaml", p)
-			}
-		}
-	}
-}
-
-// mostPaths limits the calls for one request.
-const mostPaths = 10
-
-func (s Sink) checkMail(bad func(field, format string, args ...any)) {
-	if s.Kind != Mail {
-		if s.From != "" || len(s.To) > 0 || s.User != "" {
-			bad("from", "only a sink of kind mail has from, to or user")
-		}
-		return
-	}
-	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "smtps" && u.Scheme != "smtp" || u.Hostname() == "" || u.Port() == "" || u.User != nil ||
-		strings.Trim(u.Path, "/") != "" {
-		bad("url", "it is not an address such as smtps://smtp.example.com:465, or smtp://smtp.example.com:587 for STARTTLS")
-	}
-	if s.URLFrom != (Reference{}) {
-		bad("urlFrom", "the address of a server of mail is not secret: write url")
-	}
-	if len(s.To) == 0 {
-		bad("to", "it is empty; name the addresses that mail goes to")
-	}
-	for field, list := range map[string][]string{"from": {s.From}, "to": s.To} {
-		for _, address := range list {
-			if _, err := mail.ParseAddress(address); err != nil || strings.ContainsAny(address, "\r\n") {
-				bad(field, "%q is not an email address", address)
-			}
-		}
-	}
+	return Notifiable(s.Kind)
 }
 
 // platforms are the fixed addresses of chats, by kind of sink: a policy that could name others could send secrets or messages there.

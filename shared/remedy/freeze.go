@@ -1,6 +1,8 @@
 package remedy
 
 import (
+	"cmp"
+	"reflect"
 	"slices"
 	"time"
 
@@ -14,44 +16,25 @@ type Freeze struct {
 	Days  []time.Weekday `json:"days,omitzero"`
 	From  time.Duration  `json:"from,omitzero"`
 	Until time.Duration  `json:"until,omitzero"`
-	Zone  []Offset       `json:"zone,omitzero"`
+	Zone  *time.Location `json:"-"` // nil: UTC
 	// Once.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 }
 
-// An Offset is a time zone's difference to UTC until a moment. Functions have no time zone data.
-type Offset struct {
-	Until   time.Time `json:"until,omitzero"` // zero: for ever
-	Seconds int       `json:"seconds,omitzero"`
-}
-
-// Offsets returns the offsets of a zone for ten years from now.
-func Offsets(zone *time.Location, now time.Time) []Offset {
-	var all []Offset
-	for t := now; t.Before(now.AddDate(10, 0, 0)); {
-		_, end := t.In(zone).ZoneBounds()
-		_, seconds := t.In(zone).Zone()
-		all = append(all, Offset{Until: end.UTC(), Seconds: seconds})
-		if end.IsZero() {
-			all[len(all)-1].Until = time.Time{}
-			break
-		}
-		t = end
-	}
-	return all
+// Same reports whether two freezes are at the same times.
+func (f Freeze) Same(o Freeze) bool {
+	zones := f.Zone.String() == o.Zone.String()
+	f.Zone, o.Zone = nil, nil
+	return zones && reflect.DeepEqual(f, o)
 }
 
 func (f Freeze) over(now time.Time) (time.Time, bool) {
 	if !f.Start.IsZero() || !f.End.IsZero() {
 		return f.End, !now.Before(f.Start) && now.Before(f.End)
 	}
-	seconds := 0
-	for _, o := range f.Zone {
-		if seconds = o.Seconds; o.Until.IsZero() || now.Before(o.Until) {
-			break
-		}
-	}
+	// On a day when the clocks change, midnight counts by the present offset, so that a freeze begins at its time of day.
+	_, seconds := now.In(cmp.Or(f.Zone, time.UTC)).Zone()
 	here := now.In(time.FixedZone("", seconds))
 	length := f.Until - f.From
 	if length <= 0 {

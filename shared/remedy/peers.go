@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ type Peer struct {
 // String returns the peer's name with its namespace.
 func (f Peer) String() string { return f.Namespace + "/" + f.Name }
 
-// Peers are the cluster's Services with Events of syncs, as one case sees them. They share one read, and no method takes longer with more of them.
+// Peers are the cluster's Services with Events of syncs, as one case sees them. They share one read.
 type Peers struct {
 	own  Peer
 	uid  string // of the case's own Service
@@ -45,59 +44,50 @@ type Peers struct {
 // Peers returns the cluster's Services with Events of syncs. Counts are those of Events; the controller drops some of many. If
 // Services fail together, the result may be a moment old; see PeerCache.
 func (c *Case) Peers(ctx context.Context) (Peers, error) {
-	look, err := c.PeerCache.of(ctx, c)
+	r, err := c.PeerCache.roll(ctx, c)
 	if err != nil {
 		return Peers{}, err
 	}
-	return look.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
+	return r.seenBy(c.Service.Namespace, c.Service.Name, string(c.Service.UID)), nil
 }
 
-// Alike returns the Services that fail alike, the case's own first, then by number of failures; and how many they are.
-func (p Peers) Alike() (iter.Seq[Peer], int) {
-	n := len(p.roll.alike) + 1
-	if h := p.roll.by[p.uid]; h != nil && h.Same {
+// Alike returns up to limit of the Services that fail alike, the case's own first, then by number of failures; and how many they are.
+func (p Peers) Alike(limit int) ([]Peer, int) {
+	others, n := p.without(p.roll.alike, limit-1)
+	return append([]Peer{p.own}, others...), n + 1
+}
+
+// Others returns up to limit of the Services that fail for another reason, by number of failures, and how many they are.
+func (p Peers) Others(limit int) ([]Peer, int) { return p.without(p.roll.others, limit) }
+
+// Busiest returns up to limit of the Services by number of syncs, with the case's own, and how many they are.
+func (p Peers) Busiest(limit int) ([]Peer, int) {
+	var first []Peer
+	for _, h := range p.roll.busiest[:min(limit, len(p.roll.busiest))] {
+		shown := h.Peer
+		if h.uid == p.uid {
+			shown = p.own
+		}
+		first = append(first, shown)
+	}
+	return first, len(p.roll.busiest)
+}
+
+// without returns up to limit of the Services of a list without the case's own, and how many they are.
+func (p Peers) without(list []*history, limit int) (first []Peer, n int) {
+	n = len(list)
+	if own := p.roll.by[p.uid]; slices.Contains(list, own) {
 		n--
 	}
-	return func(yield func(Peer) bool) {
-		if !yield(p.own) {
-			return
+	for _, h := range list {
+		if len(first) == limit {
+			break
 		}
-		for _, h := range p.roll.alike {
-			if h.uid != p.uid && !yield(h.Peer) {
-				return
-			}
+		if h.uid != p.uid {
+			first = append(first, h.Peer)
 		}
-	}, n
-}
-
-// Others returns the Services that fail for another reason, by number of failures, and how many they are.
-func (p Peers) Others() (iter.Seq[Peer], int) {
-	n := len(p.roll.others)
-	if h := p.roll.by[p.uid]; h != nil && h.Fails && !h.Same {
-		n--
 	}
-	return func(yield func(Peer) bool) {
-		for _, h := range p.roll.others {
-			if h.uid != p.uid && !yield(h.Peer) {
-				return
-			}
-		}
-	}, n
-}
-
-// Busiest returns the Services by number of syncs, with the case's own, and how many they are.
-func (p Peers) Busiest() (iter.Seq[Peer], int) {
-	return func(yield func(Peer) bool) {
-		for _, h := range p.roll.busiest {
-			shown := h.Peer
-			if h.uid == p.uid {
-				shown = p.own
-			}
-			if !yield(shown) {
-				return
-			}
-		}
-	}, len(p.roll.busiest)
+	return first, n
 }
 
 // A roll is the immutable result of one read.
@@ -139,174 +129,117 @@ func (r *roll) seenBy(namespace, name, uid string) Peers {
 // A PeerCache briefly caches which Services have Events of syncs, and the controller's release: with an account-wide cause all
 // Services ask for the same long answer. Its methods are safe for several goroutines; nil caches nothing.
 type PeerCache struct {
-	keep time.Duration
+	keep    time.Duration
+	release cached[ccm.Version]
 
 	mu    sync.Mutex
-	reads map[string]*peerRead // by class
+	rolls map[string]*cached[peerRead] // by class
+}
 
-	releases sync.Mutex // one look reads it for the others
-	release  ccm.Version
-	until    time.Time // when release expires
+type peerRead struct {
+	roll  *roll
+	reads []event.Read
+}
+
+// A cached value is read by one caller for the others. A failed read is repeated.
+type cached[T any] struct {
+	turn  chan struct{} // holds the turn of one caller
+	value T
+	until time.Time // when it expires
+}
+
+// dear is how many times the duration of its read a value is kept at least, which limits the reads to a tenth of a large cluster's time.
+const dear = 10
+
+func (v *cached[T]) get(ctx context.Context, keep time.Duration, read func() (T, error)) (T, error) {
+	select {
+	case v.turn <- struct{}{}:
+		defer func() { <-v.turn }()
+	case <-ctx.Done():
+		var none T
+		return none, fmt.Errorf("wait for what another look reads: %w", ctx.Err())
+	}
+	began := time.Now()
+	if began.Before(v.until) {
+		return v.value, nil
+	}
+	value, err := read()
+	if err == nil {
+		v.value, v.until = value, time.Now().Add(max(keep, dear*time.Since(began)))
+	}
+	return value, err
+}
+
+// NewPeerCache returns a PeerCache that caches for this long, or longer if the read took long.
+func NewPeerCache(keep time.Duration) *PeerCache {
+	return &PeerCache{keep: keep, release: cached[ccm.Version]{turn: make(chan struct{}, 1)}, rolls: map[string]*cached[peerRead]{}}
 }
 
 // sameRelease is shorter than an upgrade.
 const sameRelease = 30 * time.Second
 
-// Release returns the version of the controller, at most half a minute old; zero if it cannot be determined. It needs ccm.ControllerReads.
+// Release returns the version of the controller, about half a minute old at most; zero if it cannot be determined. It needs
+// ccm.ControllerReads.
 func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
-	if w == nil {
+	read := func() (ccm.Version, error) {
 		ctl, err := c.Controller(ctx)
 		return ctl.Version, err
 	}
-	w.releases.Lock()
-	defer w.releases.Unlock()
-	if time.Now().Before(w.until) {
-		return w.release, nil
-	}
-	ctl, err := c.Controller(ctx)
-	if err != nil {
-		return ccm.Version{}, err
-	}
-	w.release, w.until = ctl.Version, time.Now().Add(sameRelease)
-	return w.release, nil
-}
-
-type peerRead struct {
-	until time.Time     // when it expires; zero while it runs
-	done  chan struct{} // closed when the following fields are set
-	roll  *roll
-	reads []event.Read
-	whole bool // the roll is valid for others, too
-}
-
-// dear is how many times its own duration a look is cached at least, which limits it to a tenth of a large cluster's time.
-const dear = 10
-
-// NewPeerCache returns a PeerCache that caches for this long, or longer if the read took long.
-func NewPeerCache(keep time.Duration) *PeerCache {
-	return &PeerCache{keep: keep, reads: map[string]*peerRead{}}
-}
-
-func (w *PeerCache) of(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
-		r, _, err := c.readPeers(ctx)
-		return r, err
+		return read()
+	}
+	return w.release.get(ctx, sameRelease, read)
+}
+
+func (w *PeerCache) roll(ctx context.Context, c *Case) (*roll, error) {
+	if w == nil {
+		return c.readPeers(ctx)
 	}
 	w.mu.Lock()
-	l := w.reads[c.Remedy.Class]
-	mine := l == nil || !l.until.IsZero() && time.Now().After(l.until)
-	if mine {
-		l = &peerRead{done: make(chan struct{})}
-		w.reads[c.Remedy.Class] = l
+	v := w.rolls[c.Remedy.Class]
+	if v == nil {
+		v = &cached[peerRead]{turn: make(chan struct{}, 1)}
+		w.rolls[c.Remedy.Class] = v
 	}
 	w.mu.Unlock()
-	if mine {
-		return w.read(ctx, c, l)
-	}
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("list the Events of Services: %w", ctx.Err())
-	}
-	if !l.whole {
-		r, _, err := c.readPeers(ctx)
-		return r, err
-	}
-	for _, r := range l.reads {
+	seen, err := v.get(ctx, w.keep, func() (peerRead, error) {
+		var told event.ReadList
+		r, err := c.readPeers(event.WithReads(ctx, told.Tell))
+		return peerRead{r, told.End()}, err
+	})
+	for _, r := range seen.reads {
 		event.TellAgain(ctx, r)
 	}
-	return l.roll, nil
+	return seen.roll, err
 }
 
-// read also serves the cases that wait.
-func (w *PeerCache) read(ctx context.Context, c *Case, l *peerRead) (r *roll, err error) {
-	began := time.Now()
-	defer func() {
-		w.mu.Lock()
-		if l.until = time.Now().Add(max(w.keep, dear*time.Since(began))); !l.whole && w.reads[c.Remedy.Class] == l {
-			delete(w.reads, c.Remedy.Class)
-		}
-		w.mu.Unlock()
-		close(l.done)
-	}()
-	var mu sync.Mutex
-	reading := event.WithReads(ctx, func(r event.Read) {
-		mu.Lock()
-		defer mu.Unlock()
-		l.reads = append(l.reads, r)
-		event.TellAgain(ctx, r)
-	})
-	l.roll, l.whole, err = c.readPeers(reading)
-	return l.roll, err
-}
-
-// readPeers returns whole if deleted and since synced Services were removed, which it skips if the case's own Service is the only one.
-func (c *Case) readPeers(ctx context.Context) (_ *roll, whole bool, err error) {
-	seen := map[string]*history{}
-	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
-	var known map[string]bool // the UIDs of the Services; nil before they are read
-	err = c.Kube.Evidence(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
-		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
-		kind := signOf(e, match.Class)
-		if kind == noSign || e.Object.UID == "" {
-			return nil
-		}
-		h := seen[e.Object.UID]
-		if h == nil {
-			if len(seen) == mostUnknown && known == nil {
-				if known, err = c.existing(ctx); err != nil {
-					return err
-				}
-				maps.DeleteFunc(seen, func(uid string, _ *history) bool { return !known[uid] })
-			}
-			if known != nil && !known[e.Object.UID] || !kube.ValidName(e.Object.Namespace) || !kube.ValidName(e.Object.Name) {
-				return nil
-			}
-			h = &history{Peer: Peer{Namespace: e.Object.Namespace, Name: e.Object.Name}, uid: e.Object.UID}
-			seen[e.Object.UID] = h
-		}
-		h.add(e, kind, match.Class == c.Remedy.Class)
-		return nil
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list the Events of Services: %w", err)
-	}
-	own := string(c.Service.UID)
-	if h := seen[own]; len(seen) == 0 || len(seen) == 1 && h != nil {
-		return newRoll(slices.Collect(maps.Values(seen))), false, nil
-	}
-	// Events outlive their objects, and some are dropped. Whole Services would take too much memory.
-	var all []*history
-	err = c.Kube.EachService(ctx, func(svc *corev1.Service) error {
-		h := seen[string(svc.UID)]
-		if h == nil {
-			return nil
-		}
-		if ccm.HashWritten(svc).After(h.last) {
-			h.Fails, h.Same = false, false
-		}
-		all = append(all, h)
-		return nil
-	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list Services: %w", err)
-	}
-	return newRoll(all), true, nil
-}
-
-// mostUnknown is how many Services Events may name before existing ones are read: an author of Events can invent any number.
-const mostUnknown = 10_000
-
-func (c *Case) existing(ctx context.Context) (map[string]bool, error) {
-	known := map[string]bool{}
+// readPeers reads the Services before the Events, which outlive their objects and may name any number of others.
+func (c *Case) readPeers(ctx context.Context) (*roll, error) {
+	seen := map[string]*history{} // by UID; whole Services would take too much memory
 	err := c.Kube.EachService(ctx, func(svc *corev1.Service) error {
-		known[string(svc.UID)] = true
+		seen[string(svc.UID)] = &history{Peer: Peer{Namespace: svc.Namespace, Name: svc.Name}, uid: string(svc.UID), written: ccm.HashWritten(svc)}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
-	return known, nil
+	row := event.NewClassifier([]event.Row{{Class: c.Remedy.Class, Codes: c.Remedy.Codes, Texts: c.Remedy.Texts}})
+	err = c.Kube.Evidence(ctx, kube.Selection{Fields: "involvedObject.kind=Service"}, func(e kube.Event) error {
+		match := row.Classify(event.Input{Reason: e.Reason, Type: e.Type, Component: e.Component, Message: e.Message})
+		if kind, h := signOf(e, match.Class), seen[e.Object.UID]; kind != noSign && h != nil {
+			h.add(e, kind, match.Class == c.Remedy.Class)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the Events of Services: %w", err)
+	}
+	for _, h := range seen {
+		if h.written.After(h.last) { // it has been synced since; some Events are dropped
+			h.Fails, h.Same = false, false
+		}
+	}
+	return newRoll(slices.Collect(maps.Values(seen))), nil
 }
 
 type sign int
@@ -338,6 +271,7 @@ func ended(reason string) bool {
 type history struct {
 	Peer
 	uid     string
+	written time.Time // when a sync last wrote its hash
 	last    time.Time // of its newest Event
 	version string
 }
@@ -362,21 +296,18 @@ const named = 5
 
 // Together says which peers fail like the case's own Service.
 func Together(peers Peers) say.Text {
-	same, n := peers.Alike()
+	same, n := peers.Alike(named)
 	if n < 2 {
 		return say.F("According to the Events, no other Service of the cluster has this failure.")
 	}
-	return say.F("According to the Events, %d Services of the cluster have this failure: %s.", n, say.First(Names(same, named), n))
+	return say.F("According to the Events, %d Services of the cluster have this failure: %s.", n, say.First(Names(same), n))
 }
 
-// Names returns the names of the first of some peers.
-func Names(peers iter.Seq[Peer], limit int) []string {
-	var names []string
-	for p := range peers {
-		if len(names) == limit {
-			break
-		}
-		names = append(names, p.String())
+// Names returns the names of peers.
+func Names(peers []Peer) []string {
+	names := make([]string, len(peers))
+	for i, p := range peers {
+		names[i] = p.String()
 	}
 	return names
 }

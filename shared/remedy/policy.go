@@ -35,9 +35,8 @@ func (m *Mode) ReadText(text string) error {
 
 // A Policy is what the operator allows. The zero value observes. At returns the result for one class at one place.
 //
-// Package policyfile decodes the file into these types, each with its own check (ReadText), and translates three things: a freeze's
-// zone becomes offsets, because functions have no time zone data; what ends an unsettled fix is a word in the file; and what the
-// doctor compares with is text there and numbers here.
+// Package policyfile decodes the file into these types, each with its own check (ReadText), and translates what is text there:
+// freezes, what ends an unsettled fix, and what the doctor compares with.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk
@@ -60,10 +59,7 @@ type Doctor struct {
 
 // Protects reports whether the Services of a namespace and their load balancers must have deletion protection.
 func (s Doctor) Protects(namespace string) bool {
-	return slices.ContainsFunc(s.Protect, func(p string) bool {
-		ok, err := path.Match(p, namespace)
-		return ok && err == nil
-	})
+	return len(s.Protect) > 0 && Among(s.Protect, namespace)
 }
 
 // Ports is the range from First to Last.

@@ -180,32 +180,30 @@ func Is(failing bool) Verdict {
 	return No
 }
 
+var verdicts = []string{"unknown", "yes", "no"}
+
 // String returns the verdict as a word.
 func (v Verdict) String() string {
-	switch v {
-	case Yes:
-		return "yes"
-	case No:
-		return "no"
+	if v != Yes && v != No {
+		v = Unknown
 	}
-	return "unknown"
+	return verdicts[v]
 }
 
 // Words returns the verdicts as words.
-func (Verdict) Words() []string { return []string{Unknown.String(), Yes.String(), No.String()} }
+func (Verdict) Words() []string { return slices.Clone(verdicts) }
 
 // MarshalText writes the verdict as a word.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads such a word.
 func (v *Verdict) UnmarshalText(word []byte) error {
-	for _, known := range []Verdict{Unknown, Yes, No} {
-		if known.String() == string(word) {
-			*v = known
-			return nil
-		}
+	i := slices.Index(verdicts, string(word))
+	if i < 0 {
+		return fmt.Errorf("the verdict is %.40q, not yes, no or unknown", word)
 	}
-	return fmt.Errorf("the verdict is %.40q, not yes, no or unknown", word)
+	*v = Verdict(i)
+	return nil
 }
 
 // Risk says what a step or plan can do to the users of the Service.
@@ -259,13 +257,12 @@ func (r Risk) Words() []string { return slices.Clone(risks[:]) }
 
 // ReadText reads the risk from a word of a file.
 func (r *Risk) ReadText(text string) error {
-	for i, name := range risks {
-		if text == name {
-			*r = Risk(i)
-			return nil
-		}
+	i := slices.Index(risks[:], text)
+	if i < 0 {
+		return fmt.Errorf("%q is not a risk: want low, medium or high", text)
 	}
-	return fmt.Errorf("%q is not a risk: want low, medium or high", text)
+	*r = Risk(i)
+	return nil
 }
 
 // Scope says what one open ticket of a class covers.

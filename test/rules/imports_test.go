@@ -296,7 +296,7 @@ var rows = []row{
 	{
 		who: []string{"shared/host"},
 		may: []string{"shared/connect", "shared/event", "shared/stream", "shared/step", "shared/remedy", "shared/hand", "shared/engine", "shared/control",
-			"shared/document"},
+			"shared/document", "shared/retry"},
 		why: "it takes failures in for the engine, and what a class needs is a hand's",
 	},
 	{

@@ -25,7 +25,7 @@ const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	// Some fields are translated, for the reasons at remedy.Policy.
+	// Some fields are translated, as remedy.Policy says.
 
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high
@@ -95,10 +95,8 @@ func Parse(data []byte, classes []string) (policy.Version, error) {
 	if n := f.VSwitches.Kept(); n < 0 {
 		r.Fail("vswitches.reserve", "%d is negative", n)
 	}
-	checkSinks(d, f.Tell, classes)
-	policy.CheckPeople(f.People, func(i int, field, format string, args ...any) {
-		d.Fail(fmt.Sprintf("people[%d].%s", i, field), format, args...)
-	})
+	r.sinks(f.Tell)
+	r.people(f.People)
 	if err := r.Err(); err != nil {
 		return policy.Version{}, err
 	}

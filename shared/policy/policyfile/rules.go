@@ -3,7 +3,6 @@ package policyfile
 import (
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,16 +16,8 @@ func (r reader) rules(f File) {
 	list := f.Rules
 	for i, rule := range list {
 		at := fmt.Sprintf("rules[%d]", i)
-		for _, of := range []struct {
-			field    string
-			patterns []string
-		}{{"clusters", rule.Clusters}, {"namespaces", rule.Namespaces}} {
-			for _, p := range of.patterns {
-				if _, err := path.Match(p, ""); err != nil || p == "" {
-					r.Fail(at+"."+of.field, "%q is not a pattern", p)
-				}
-			}
-		}
+		r.patterns(at+".clusters", rule.Clusters)
+		r.patterns(at+".namespaces", rule.Namespaces)
 		for _, id := range rule.Classes {
 			r.class(at+".classes", id)
 		}
@@ -134,7 +125,6 @@ func (r reader) approvals(list []remedy.ApprovalRule) {
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// freezes also reads the zone's offsets: a function's runtime may have no time zone data.
 func (r reader) freezes(list []Freeze) []remedy.Freeze {
 	var out []remedy.Freeze
 	for i, f := range list {
@@ -208,12 +198,10 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 		}
 		out.Days = append(out.Days, time.Weekday(n))
 	}
-	zone, err := time.LoadLocation(f.Zone)
-	if err != nil {
+	var err error
+	if out.Zone, err = time.LoadLocation(f.Zone); err != nil {
 		r.Fail(at+".zone", "%q is not known: want a name such as Asia/Shanghai", f.Zone)
-		return
 	}
-	out.Zone = remedy.Offsets(zone, time.Now())
 }
 
 // budgets notes mistakes. A budget can't be switched off; a large one shows intent.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -34,17 +35,11 @@ type Source struct {
 	prefix  string // of errors
 	changed chan struct{}
 
-	turn sync.Mutex // of the read in progress
-	last reading    // the previous one, guarded by turn
+	next singleflight.Group // the read that has not begun yet
 
-	mu   sync.Mutex
-	next *reading // not begun yet
-}
-
-type reading struct {
-	done chan struct{}
-	policy.Version
-	err error
+	turn sync.Mutex     // of the read in progress; it guards the result of the previous one
+	last policy.Version // empty after an error
+	err  error
 }
 
 // FromFile returns a source that reads a file.
@@ -55,19 +50,14 @@ func FromFile(path string, parse Parser) *Source {
 
 // readFile does not wait for a pipe.
 func readFile(path string) ([]byte, error) {
-	data, err := func() ([]byte, error) {
-		if info, err := os.Stat(path); err != nil {
-			return nil, err
-		} else if !info.Mode().IsRegular() {
-			return nil, errors.New("it is not a regular file")
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, longest+1))
-	}()
+	var data []byte
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		data, err = policy.ReadFile(path, longest)
+	}
 	if of := (*fs.PathError)(nil); errors.As(err, &of) {
 		err = of.Err // the caller adds the path
 	}
@@ -105,17 +95,10 @@ func FromNothing(parse Parser) *Source {
 
 // Read returns what the source holds after the call began: calls during a read share the next one, so a thousand concurrent runs take few requests.
 func (s *Source) Read(ctx context.Context) (policy.Version, error) {
-	s.mu.Lock()
-	r := s.next
-	if r == nil {
-		r = &reading{done: make(chan struct{})}
-		s.next = r
-		go s.take(context.WithoutCancel(ctx), r)
-	}
-	s.mu.Unlock()
+	answer := s.next.DoChan("", func() (any, error) { return s.take(context.WithoutCancel(ctx)) })
 	select {
-	case <-r.done:
-		return r.Version, r.err
+	case a := <-answer:
+		return a.Val.(policy.Version), a.Err
 	case <-ctx.Done():
 		return policy.Version{}, fmt.Errorf("%s: %w", s.prefix, ctx.Err())
 	}
@@ -124,21 +107,19 @@ func (s *Source) Read(ctx context.Context) (policy.Version, error) {
 // Changed returns a channel that receives when a read differs from the previous one.
 func (s *Source) Changed() <-chan struct{} { return s.changed }
 
-func (s *Source) take(ctx context.Context, r *reading) {
+func (s *Source) take(ctx context.Context) (policy.Version, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	s.mu.Lock()
-	s.next = nil // later callers must not share it
-	s.mu.Unlock()
-	r.Version, r.err = s.parsed(s.read(ctx))
-	if said(r.err) != said(s.last.err) || r.Digest != s.last.Digest {
+	s.next.Forget("") // later callers must not share it
+	v, err := s.parsed(s.read(ctx))
+	if said(err) != said(s.err) || v.Digest != s.last.Digest {
 		select {
 		case s.changed <- struct{}{}:
 		default:
 		}
 	}
-	s.last = *r
-	close(r.done)
+	s.last, s.err = v, err
+	return v, err
 }
 
 // parsed returns the last result if the text is unchanged.
@@ -146,8 +127,8 @@ func (s *Source) parsed(text []byte, err error) (policy.Version, error) {
 	if err == nil && len(text) > longest {
 		err = fmt.Errorf("it is longer than %d KiB", longest>>10)
 	}
-	if err == nil && s.last.err == nil && s.last.Digest == Digest(text) {
-		return s.last.Version, nil
+	if err == nil && s.err == nil && s.last.Digest == Digest(text) {
+		return s.last, nil
 	}
 	var v policy.Version
 	if err == nil {
