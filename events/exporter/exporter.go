@@ -89,7 +89,9 @@ type Exporter struct {
 	log   *slog.Logger
 	stats Stats
 	ready atomic.Bool   // Events are read
-	mute  atomic.Int64  // since when NATS has accepted nothing that it was sent, in nanoseconds; 0: it accepts
+	mute  atomic.Int64  // when a write to NATS first failed since the last success, in nanoseconds; 0: none did
+	muted atomic.Bool   // the log says so
+	anew  atomic.Bool   // all Events are to be listed
 	stuck time.Duration // after so long the exporter isn't ready
 	began time.Time
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
@@ -150,7 +152,8 @@ func (e *Exporter) silence() time.Duration {
 //     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
 //   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
 //     it when the controller reports it again. While nothing reaches NATS, the queues keep what they have room for, and read the rest
-//     again later. The API server keeps Events for an hour, so shorter outages lose nothing.
+//     again later. If NATS comes back with less than was saved, all Events are listed. The API server keeps Events for an hour, so shorter
+//     outages lose nothing.
 //   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
 //     (queue.go), and dated neither in the future nor long before the Event.
 //   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
@@ -191,7 +194,7 @@ func (e *Exporter) count(ctx context.Context) {
 			continue
 		}
 		store := func() error { return e.c.Stream.Put(ctx, event.CountKey(e.c.Cluster), []byte(strconv.Itoa(n))) }
-		for err := store(); err != nil && ctx.Err() == nil; err = store() {
+		for err := store(); err != nil && ctx.Err() == nil && time.Now().Before(next); err = store() {
 			e.log.Warn("the number of LoadBalancer Services can't be stored; trying again", "error", err)
 			e.c.Stream.Rest(ctx, steady)
 		}
@@ -250,7 +253,7 @@ func (e *Exporter) read(ctx context.Context, from string) {
 			}
 			e.reads()
 		}
-		if from == "" || refused {
+		if refused = e.anew.Swap(false) || refused; from == "" || refused {
 			version, err := e.list(ctx)
 			if err != nil {
 				e.complain(ctx, err)
@@ -309,6 +312,7 @@ func (e *Exporter) known(ctx context.Context, version string) (string, error) {
 	defer e.mu.Unlock()
 	e.present = present
 	e.entries.restart()
+	e.queues.restart()
 	return "", nil
 }
 
@@ -380,7 +384,7 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 		err = nil
 	}
 	if err != nil {
-		e.stats.Released.Add(int64(len(newest)))
+		e.stats.Released.Add(int64(len(newest) + len(over)))
 		return "", err
 	}
 	e.exists(version)
@@ -408,7 +412,7 @@ func (e *Exporter) take(ch kube.Change) {
 	e.entries.skip(ch.Event.ResourceVersion)
 }
 
-// put leaves the entry open if ctx ends first.
+// put leaves the entry open if e.ctx ends first.
 func (e *Exporter) put(w *waiting) {
 	m, err := w.message(e.c.Cluster)
 	if err != nil {
@@ -449,12 +453,14 @@ func (e *Exporter) insist(write func() error) bool {
 	for {
 		err := write()
 		if err == nil {
-			e.mute.Store(0)
+			if e.mute.Store(0); e.muted.Swap(false) {
+				e.log.Info("NATS accepts failures again")
+			}
 			return true
 		}
 		e.stats.Retries.Add(1)
 		e.mute.CompareAndSwap(0, time.Now().UnixNano())
-		if silence := e.silence(); silence > e.stuck && e.logged.first("mute") {
+		if silence := e.silence(); silence > e.stuck && !e.muted.Swap(true) {
 			e.log.Warn("nothing gets through to NATS; trying again until it does", "silence", silence.Round(time.Millisecond), "error", err)
 		}
 		e.log.Debug("a failure isn't published yet", "error", err)
@@ -537,9 +543,14 @@ func (e *Exporter) save(ctx context.Context) {
 		if version == "" || version == saved {
 			return
 		}
-		if err := e.keep(ctx, version); err != nil {
+		found, err := e.keep(ctx, version)
+		if err != nil {
 			e.log.Debug("progress isn't saved yet", "error", err)
 			return
+		}
+		if kube.Later(saved, found) {
+			e.log.Warn("NATS has lost progress that was saved, and perhaps failures; all Events are listed")
+			e.anew.Store(true)
 		}
 		saved = version
 		e.stats.Saves.Add(1)
@@ -556,18 +567,18 @@ func each(ctx context.Context, interval time.Duration, do func(context.Context))
 	do(last)
 }
 
-// keep only moves progress forward, whichever exporter saves it.
-func (e *Exporter) keep(ctx context.Context, version string) error {
+// keep only moves progress forward, whichever exporter saves it. It returns what NATS had; empty for none.
+func (e *Exporter) keep(ctx context.Context, version string) (found string, err error) {
 	for {
 		saved, err := e.c.Stream.Entry(ctx, event.ProgressKey(e.c.Cluster))
 		if err == nil && !kube.Later(version, string(saved.Value)) {
-			return nil
+			return string(saved.Value), nil
 		}
 		if err != nil && !errors.Is(err, stream.ErrNotFound) {
-			return err
+			return "", err
 		}
 		if _, err = e.c.Stream.Swap(ctx, saved.Key, []byte(version), saved.Revision, 0); !errors.Is(err, stream.ErrConflict) {
-			return err
+			return string(saved.Value), err
 		}
 	}
 }

@@ -704,11 +704,12 @@ func TestRefusedWatches(t *testing.T) {
 	}
 }
 
-// TestNATSAway proves that Events from an outage of NATS arrive later, without another list, and that a long one is told by the readiness.
+// TestNATSAway proves that Events from an outage of NATS arrive later, without another list, and that readiness shows a long one.
 func TestNATSAway(t *testing.T) {
 	for name, long := range map[string]bool{"short": false, "long": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
+			elsewhere := w.join.Namespace(t)
 			e := w.exporter(nil)
 			if long {
 				e.stuck = time.Second
@@ -728,7 +729,15 @@ func TestNATSAway(t *testing.T) {
 				}
 			}
 			if long {
-				w.await("the exporter says that nothing gets through", func() bool { return !e.Ready() })
+				strange := e.Stats().Strange.Load()
+				nobody := w.newEvent("nobody", "00000000-0000-4000-8000-000000000000", full)
+				nobody.Namespace, nobody.InvolvedObject.Namespace = elsewhere, elsewhere
+				w.make(nobody)
+				w.await("the exporter is not ready", func() bool { return !e.Ready() })
+				w.await("an Event that ends without NATS", func() bool { return e.Stats().Strange.Load() > strange })
+				if e.Ready() {
+					t.Error("an Event that NATS was not sent made the exporter ready")
+				}
 			} else {
 				w.await("something waits", func() bool { return e.Lag() > 0 })
 			}
@@ -743,6 +752,74 @@ func TestNATSAway(t *testing.T) {
 			w.await("nothing waits", func() bool { return e.Lag() == 0 && e.Ready() })
 		})
 	}
+}
+
+// TestBrokenList proves that Events of a list that breaks off after it had no room for all are accounted for; run compares the sums.
+func TestBrokenList(t *testing.T) {
+	w := newWorld(t)
+	var page []string
+	for n := range 300 {
+		ev := w.newEvent(fmt.Sprint("e", n), fmt.Sprintf("00000000-0000-4000-8000-%012x", n), full+strings.Repeat(" long", 800))
+		ev.ResourceVersion = "1"
+		item, err := json.Marshal(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, string(item))
+	}
+	config, g := w.through()
+	var lists atomic.Int64
+	g.set(func(watch bool, rw http.ResponseWriter) bool {
+		switch {
+		case watch:
+		case lists.Add(1) == 2: // the first asks for the version alone
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(rw, `{"metadata":{"resourceVersion":"1","continue":"next"},"items":[%s]}`, strings.Join(page, ","))
+			return true
+		case lists.Load() == 3:
+			return away(watch, rw)
+		}
+		return false
+	})
+	e := w.exporter(config)
+	got := w.tail()
+	w.run(e)
+	w.event("a", w.uid(1), full)
+	got.until(w.uids(1, 2), 1)
+	if n := e.Stats().Relists.Load(); n < 2 {
+		t.Errorf("%d lists", n)
+	}
+}
+
+// TestNATSLosesFailures proves that all Events are listed when NATS holds less than was saved.
+func TestNATSLosesFailures(t *testing.T) {
+	w := newWorld(t)
+	config, g := w.through()
+	e := w.exporter(config)
+	got := w.tail()
+	w.run(e)
+	ev := w.event("a", w.uid(1), full)
+	got.until(w.uids(1, 2), 1)
+	key := event.ProgressKey(w.id)
+	w.await("progress is saved", func() bool {
+		version, err := w.s.Get(w.ctx, key)
+		return err == nil && !kube.Later(ev.ResourceVersion, string(version)) && e.Stats().Saves.Load() > 0
+	})
+	_, m := w.last("vswitch-ip-exhausted", w.uid(1))
+	lists := e.Stats().Relists.Load()
+	if _, err := w.s.Remove(w.ctx, stream.Failed, m.Sequence); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.s.Delete(w.ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	w.event("b", w.uid(2), full)
+	w.await("the exporter notices", func() bool { return e.anew.Load() || e.Stats().Relists.Load() > lists })
+	g.cutAll()
+	w.await("the lost failure is stored again", func() bool {
+		_, err := w.s.Last(w.ctx, stream.Failed, m.Subject)
+		return err == nil
+	})
 }
 
 func (w *world) await(what string, yes func() bool) {

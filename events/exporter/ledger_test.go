@@ -50,14 +50,14 @@ func TestLedger(t *testing.T) {
 		t.Errorf("%d entries, a lag of %s", l.count(), l.lag())
 	}
 	l.close(b)
-	want("and what was opened beside it", "12")
+	want("the entry opened beside it is closed", "12")
 
-	// After a restore the versions of before are not those of the cluster.
+	// After a restore, earlier versions are not those of the cluster.
 	a = l.open("13")
 	l.restart()
 	want("it begins anew", "")
 	l.skip("2")
-	want("behind one of before", "")
+	want("behind an earlier version", "")
 	l.close(a)
-	want("a version of now", "2")
+	want("a present version", "2")
 }

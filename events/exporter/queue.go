@@ -63,15 +63,16 @@ type spill struct {
 }
 
 type queues struct {
-	mu     sync.Mutex
-	rate   rate.Limit
-	burst  int
-	all    map[string]*queue
-	ring   []*queue // in round-robin order
-	turn   int
-	bytes  int
-	flying int
-	ready  chan struct{}
+	mu      sync.Mutex
+	rate    rate.Limit
+	burst   int
+	all     map[string]*queue
+	ring    []*queue // in round-robin order
+	turn    int
+	bytes   int
+	flying  int
+	refills int // queues whose spills are being read
+	ready   chan struct{}
 }
 
 func newQueues(perSecond float64, burst int) *queues {
@@ -163,6 +164,17 @@ func (ls *queues) replace(l *queue, was, w *waiting) (other *waiting) {
 	return &old
 }
 
+// restart forgets all versions: they are not the cluster's any more. Spills are read from the beginning.
+func (ls *queues) restart() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.ring {
+		if l.top = ""; l.spill != nil {
+			l.spill = &spill{entry: l.spill.entry, busy: l.spill.busy}
+		}
+	}
+}
+
 // push appends to a queue; the caller holds the lock.
 func (ls *queues) push(l *queue, w *waiting) {
 	l.waiting = append(l.waiting, w)
@@ -221,8 +233,11 @@ func (ls *queues) pick(now time.Time) (l *queue, w *waiting, in time.Duration) {
 		case now.Before(l.again):
 			in = min(in, l.again.Sub(now))
 			continue
+		case empty && ls.bytes+(ls.refills+1)*queueBytes > allBytes:
+			continue
 		case empty:
 			l.spill.busy = true
+			ls.refills++
 			return l, nil, 0
 		}
 		i := slices.IndexFunc(l.waiting, func(w *waiting) bool { return !l.flying[w.key()] })
@@ -356,7 +371,8 @@ func (e *Exporter) drain(ctx context.Context) {
 // refill reads the earliest spilled Events for which there is room, and continues from there later.
 func (e *Exporter) refill(ctx context.Context, l *queue) {
 	e.queues.mu.Lock()
-	after := l.spill.after
+	sp := l.spill
+	after := sp.after
 	e.queues.mu.Unlock()
 	var picked []occurrence // in order
 	bytes, least := 0, ""   // least: the earliest without room; none later than that gets any
@@ -388,17 +404,16 @@ func (e *Exporter) refill(ctx context.Context, l *queue) {
 			_, err = e.c.Kube.ListEvents(ctx, which, see)
 		}
 	}
-	if err != nil {
-		e.stats.Released.Add(int64(len(picked)))
-		e.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
-	}
 	var older []*waiting
 	e.queues.mu.Lock()
-	sp := l.spill
-	sp.busy = false
-	if err != nil {
+	l.spill.busy = false
+	e.queues.refills--
+	e.queues.stir()
+	if err != nil || l.spill != sp { // the latter after a restart
 		l.again = time.Now().Add(l.pause())
 		e.queues.mu.Unlock()
+		e.stats.Released.Add(int64(len(picked)))
+		e.log.Debug("the Events that there was no room for can't be read yet", "namespace", l.namespace, "error", err)
 		return
 	}
 	for _, o := range picked {
@@ -418,7 +433,6 @@ func (e *Exporter) refill(ctx context.Context, l *queue) {
 		l.spill = nil
 	}
 	over := l.spill == nil
-	e.queues.stir()
 	e.queues.mu.Unlock()
 	for _, w := range older {
 		e.stats.Overtaken.Add(1)
@@ -441,7 +455,7 @@ func (e *Exporter) deal(l *queue, w *waiting) {
 	if no := (*noObject)(nil); errors.As(err, &no) {
 		e.stats.Strange.Add(1)
 		if e.logged.first(w.Namespace) {
-			e.log.Warn("an Event is about no object that there is, and is not published; more of this namespace are only counted for an hour",
+			e.log.Warn("an Event is about an object that does not exist, and is not published; more of this namespace are only counted for an hour",
 				"kubeevent", w.Namespace+"/"+w.Name, "about", w.Object.Namespace+"/"+w.Object.Name+" "+w.Object.UID, "reason", no.says)
 		}
 		e.entries.close(w.entry)

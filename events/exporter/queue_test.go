@@ -265,6 +265,27 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestRestart proves that a spill is read from its beginning after the cluster went back to an earlier state.
+func TestRestart(t *testing.T) {
+	ls, l := newQueues(1, 1), &entries{}
+	add := func(version string) {
+		o := occurrence{class: "busy", Event: kube.Event{Namespace: "shop", ResourceVersion: version, Message: strings.Repeat("x", queueBytes),
+			Object: kube.Object{Namespace: "shop", Name: "web", UID: "00000000-0000-4000-8000-000000000" + version}}}
+		ls.add(&waiting{occurrence: o, entry: l.open(version)}, false)
+	}
+	add("998")
+	add("999")
+	shop := ls.all["shop"]
+	if shop.spill == nil || shop.spill.after != "998" || shop.spill.last != "999" {
+		t.Fatalf("the spill is %+v", shop.spill)
+	}
+	entry := shop.spill.entry
+	ls.restart()
+	if *shop.spill != (spill{entry: entry}) || shop.top != "" {
+		t.Errorf("after the restart, the spill is %+v, and the latest version is %q", shop.spill, shop.top)
+	}
+}
+
 func TestSweep(t *testing.T) {
 	ls := newQueues(1e6, 1)
 	for i := range 3 * idleQueues {
