@@ -89,6 +89,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	}
 	add(p.Phrase("Timings"), timings(p, r.Timings))
 	if !dry {
+		add(p.Phrase("Course"), course(p, r))
 		add(p.Phrase("Trace"), traceOf(p, r))
 	}
 	return all
@@ -306,6 +307,20 @@ func annotations(was, set map[string]string, removed []string) []Difference {
 		add(key, "absent")
 	}
 	return list
+}
+
+func course(p *cli.Program, r event.Record) string {
+	var parts []string
+	first := r.FirstFailure()
+	for _, at := range []struct {
+		what string
+		time time.Time
+	}{{p.Phrase("picked up"), r.First}, {p.Phrase("applied"), r.Written}, {p.Tell(r.Status().Word()), r.At}} {
+		if !at.time.IsZero() && !first.IsZero() {
+			parts = append(parts, p.Phrase("%s after %s", at.what, cli.Short(max(0, at.time.Sub(first)))))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func traceOf(p *cli.Program, r event.Record) string {
