@@ -18,8 +18,8 @@ var Grants = []grant.Grant{
 	grant.ListApprovals, grant.WatchApprovals, grant.PatchApprovalsStatus, grant.GetAdmissionPolicies, grant.GetAdmissionBindings,
 }
 
-// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan. Without
-// an object it is of the person who runs the engine by hand.
+// A Given is an answer, proven by its object: an approval of one attempt at the plan with this digest, or a rejection of the plan. An
+// answer without an object comes from the person who runs the engine by hand.
 type Given struct {
 	event.Approved
 	Groups  []string

@@ -32,6 +32,9 @@ const (
 	lastWait  = 30 * time.Second
 )
 
+// statusEvery is the pause between two rounds of writing statuses.
+const statusEvery = 500 * time.Millisecond
+
 // told is how long after its end an Approval is looked at, to say on it that it has expired.
 const told = time.Hour
 

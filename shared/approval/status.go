@@ -130,10 +130,13 @@ func (w *statusWriter) follow(ctx context.Context) {
 		err := w.Stream.FollowSince(ctx, stream.Cases, event.CaseFilter(w.Cluster, "*"), time.Time{}, func(m stream.Message) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			for _, a := range w.known { // a case is called after the beginning of the Service's UID, as the subject is
-				if prefix, _, _ := strings.Cut(a.Spec.Case, "-"); strings.Contains(m.Subject, "."+prefix) {
-					w.due[m.Subject] = true
-				}
+			parts := strings.Split(m.Subject, ".")
+			about := func(a seen) bool { // the ID of a case begins as the UID in its subject does
+				prefix, _, _ := strings.Cut(a.Spec.Case, "-")
+				return prefix != "" && len(parts) > 3 && strings.HasPrefix(parts[3], prefix)
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Values(w.known)), about) {
+				w.due[m.Subject] = true
 			}
 			return nil
 		})
@@ -159,7 +162,7 @@ func (w *statusWriter) run(ctx context.Context) {
 			said = err.Error()
 			w.Log.Warn("the status of an Approval was not written", "error", event.Redact(said))
 		}
-	}, firstWait)
+	}, statusEvery)
 }
 
 // write writes the conditions of the Approvals of a case that its newest record changes.
