@@ -107,11 +107,11 @@ func TestFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy := remedy.Policy{Freezes: []remedy.Freeze{
-		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: time.FixedZone("", 8*3600)},
+		{Name: "day", Days: []time.Weekday{time.Monday}, From: 9 * time.Hour, Until: 18 * time.Hour, Zone: remedy.Zone{Location: time.FixedZone("", 8*3600)}},
 		{Name: "night", Days: []time.Weekday{time.Saturday}, From: 22 * time.Hour, Until: 2 * time.Hour},
 		{Name: "sale", Start: time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 12, 0, 0, 0, 0, time.UTC)},
-		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: berlin},
-		{Name: "change", Days: []time.Weekday{time.Sunday}, From: 9 * time.Hour, Until: 10 * time.Hour, Zone: berlin},
+		{Name: "summer", Days: []time.Weekday{time.Thursday}, From: 12 * time.Hour, Until: 13 * time.Hour, Zone: remedy.Zone{Location: berlin}},
+		{Name: "change", Days: []time.Weekday{time.Sunday}, From: 9 * time.Hour, Until: 10 * time.Hour, Zone: remedy.Zone{Location: berlin}},
 	}}
 	for at, want := range map[string]string{
 		"2026-11-16T00:59:59Z": "",

@@ -175,7 +175,7 @@ var notifiable = []string{
 	string(event.Planned),
 }
 
-// Notifiable returns the results that sinks of a kind can be notified of; "" is any kind.
+// Notifiable returns the results that sinks of a kind can be notified of; an empty kind means all kinds.
 func Notifiable(kind string) []string {
 	if kind == Event || kind == "" {
 		return notifiable

@@ -16,16 +16,22 @@ type Freeze struct {
 	Days  []time.Weekday `json:"days,omitzero"`
 	From  time.Duration  `json:"from,omitzero"`
 	Until time.Duration  `json:"until,omitzero"`
-	Zone  *time.Location `json:"-"` // nil: UTC
+	Zone  Zone           `json:"zone,omitzero"`
 	// Once.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 }
 
+// A Zone is a time zone, in JSON by its name. The zero value is UTC.
+type Zone struct{ *time.Location }
+
+// MarshalText writes the name.
+func (z Zone) MarshalText() ([]byte, error) { return []byte(z.String()), nil }
+
 // Same reports whether two freezes are at the same times.
 func (f Freeze) Same(o Freeze) bool {
 	zones := f.Zone.String() == o.Zone.String()
-	f.Zone, o.Zone = nil, nil
+	f.Zone, o.Zone = Zone{}, Zone{}
 	return zones && reflect.DeepEqual(f, o)
 }
 
@@ -34,7 +40,7 @@ func (f Freeze) over(now time.Time) (time.Time, bool) {
 		return f.End, !now.Before(f.Start) && now.Before(f.End)
 	}
 	// On a day when the clocks change, midnight counts by the present offset, so that a freeze begins at its time of day.
-	_, seconds := now.In(cmp.Or(f.Zone, time.UTC)).Zone()
+	_, seconds := now.In(cmp.Or(f.Zone.Location, time.UTC)).Zone()
 	here := now.In(time.FixedZone("", seconds))
 	length := f.Until - f.From
 	if length <= 0 {

@@ -141,17 +141,15 @@ type peerRead struct {
 	reads []event.Read
 }
 
-// A cached value is read by one caller for the others. A failed read is repeated.
+// One caller reads a cached value for the others. A failed read is repeated.
 type cached[T any] struct {
 	turn  chan struct{} // holds the turn of one caller
 	value T
 	until time.Time // when it expires
 }
 
-// dear is how many times the duration of its read a value is kept at least, which limits the reads to a tenth of a large cluster's time.
-const dear = 10
-
-func (v *cached[T]) get(ctx context.Context, keep time.Duration, read func() (T, error)) (T, error) {
+// get returns the value, which it keeps for that long, and for at least dear times as long as its read took.
+func (v *cached[T]) get(ctx context.Context, keep time.Duration, dear int, read func() (T, error)) (T, error) {
 	select {
 	case v.turn <- struct{}{}:
 		defer func() { <-v.turn }()
@@ -165,7 +163,7 @@ func (v *cached[T]) get(ctx context.Context, keep time.Duration, read func() (T,
 	}
 	value, err := read()
 	if err == nil {
-		v.value, v.until = value, time.Now().Add(max(keep, dear*time.Since(began)))
+		v.value, v.until = value, time.Now().Add(max(keep, time.Duration(dear)*time.Since(began)))
 	}
 	return value, err
 }
@@ -178,7 +176,7 @@ func NewPeerCache(keep time.Duration) *PeerCache {
 // sameRelease is shorter than an upgrade.
 const sameRelease = 30 * time.Second
 
-// Release returns the version of the controller, about half a minute old at most; zero if it cannot be determined. It needs
+// Release returns the version of the controller, at most half a minute old; zero if it cannot be determined. It needs
 // ccm.ControllerReads.
 func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, error) {
 	read := func() (ccm.Version, error) {
@@ -188,8 +186,11 @@ func (w *PeerCache) Release(ctx context.Context, c *ccm.View) (ccm.Version, erro
 	if w == nil {
 		return read()
 	}
-	return w.release.get(ctx, sameRelease, read)
+	return w.release.get(ctx, sameRelease, 0, read)
 }
+
+// tenth limits the reads to a tenth of a large cluster's time.
+const tenth = 10
 
 func (w *PeerCache) roll(ctx context.Context, c *Case) (*roll, error) {
 	if w == nil {
@@ -202,7 +203,7 @@ func (w *PeerCache) roll(ctx context.Context, c *Case) (*roll, error) {
 		w.rolls[c.Remedy.Class] = v
 	}
 	w.mu.Unlock()
-	seen, err := v.get(ctx, w.keep, func() (peerRead, error) {
+	seen, err := v.get(ctx, w.keep, tenth, func() (peerRead, error) {
 		var told event.ReadList
 		r, err := c.readPeers(event.WithReads(ctx, told.Tell))
 		return peerRead{r, told.End()}, err
@@ -234,6 +235,7 @@ func (c *Case) readPeers(ctx context.Context) (*roll, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the Events of Services: %w", err)
 	}
+	maps.DeleteFunc(seen, func(_ string, h *history) bool { return h.last.IsZero() })
 	for _, h := range seen {
 		if h.written.After(h.last) { // it has been synced since; some Events are dropped
 			h.Fails, h.Same = false, false

@@ -35,8 +35,8 @@ func (m *Mode) ReadText(text string) error {
 
 // A Policy is what the operator allows. The zero value observes. At returns the result for one class at one place.
 //
-// Package policyfile decodes the file into these types, each with its own check (ReadText), and translates what is text there:
-// freezes, what ends an unsettled fix, and what the doctor compares with.
+// Package policyfile decodes the file into these types, each with its own check (ReadText), and translates the texts of
+// freezes, of what ends an unsettled fix, and of what the doctor compares with.
 type Policy struct {
 	Mode      Mode             `json:"mode"`
 	Risk      Risk             `json:"risk"`               // fix mode applies plans up to this risk

@@ -25,7 +25,7 @@ const SchemaFile = "shared/policy/policyfile/policy.schema.json"
 
 // A File is the policy file, as a person writes it.
 type File struct {
-	// Some fields are translated, as remedy.Policy says.
+	// Some fields are translated: remedy.Policy names them.
 
 	Mode      remedy.Mode             `json:"mode,omitempty"`      // observe (default) or fix
 	Risk      remedy.Risk             `json:"risk,omitempty"`      // fix applies plans up to this risk: low (default), medium or high

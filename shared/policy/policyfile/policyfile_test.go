@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 			"2026-11-10T20:00:00+08:00, until: 2026-11-12T02:00:00+08:00}]",
 			remedy.Policy{Mode: remedy.Observe, Freezes: []remedy.Freeze{
 				{Name: "day", Days: []time.Weekday{time.Monday, time.Friday}, From: 9 * time.Hour, Until: 18*time.Hour + 30*time.Minute,
-					Zone: time.FixedZone("Asia/Shanghai", 0)},
+					Zone: remedy.Zone{Location: time.FixedZone("Asia/Shanghai", 0)}},
 				{Name: "sale", Start: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC), End: time.Date(2026, 11, 11, 18, 0, 0, 0, time.UTC)},
 			}}},
 		{"budgets", "budgets: {attempts: 1, class: 50, share: 100%, least: 10}\nunsettled: undo\nclasses: {tag-missing: {mode: fix, risk: high, oneWay: true}}",
@@ -62,6 +62,11 @@ func TestParse(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got.Policy, cmp.Comparer(remedy.Freeze.Same)); diff != "" {
 				t.Error(diff)
+			}
+			frozen := func(at time.Time) bool { why, _ := got.Policy.Frozen(at); return why != nil }
+			// 09:00 in Shanghai, on a Monday.
+			if at := time.Date(2026, 11, 16, 1, 0, 0, 0, time.UTC); len(tt.want.Freezes) > 0 && (!frozen(at) || frozen(at.Add(-time.Second))) {
+				t.Error("the freeze does not begin at 09:00 of its zone")
 			}
 		})
 	}

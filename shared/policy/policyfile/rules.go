@@ -198,10 +198,11 @@ func (r reader) weekly(at string, f Freeze, out *remedy.Freeze) {
 		}
 		out.Days = append(out.Days, time.Weekday(n))
 	}
-	var err error
-	if out.Zone, err = time.LoadLocation(f.Zone); err != nil {
+	zone, err := time.LoadLocation(f.Zone)
+	if err != nil {
 		r.Fail(at+".zone", "%q is not known: want a name such as Asia/Shanghai", f.Zone)
 	}
+	out.Zone.Location = zone
 }
 
 // budgets notes mistakes. A budget can't be switched off; a large one shows intent.

@@ -29,10 +29,10 @@ const (
 	noPlace   = "it names no place; name the variable (env) or the file with the "
 	ofApps    = "the address of an app's platform is fixed: leave it out"
 	ofForges  = "the address of a forge is not secret: write url"
-	mostPaths = 10 // of a source: each takes a call for each request
+	mostPaths = 10 // of a source: each path costs one call per request
 )
 
-// known says why the address of a sink is not in urlFrom, by its kind: it is known, or another one is in url.
+// known says, by kind, why a sink takes no urlFrom.
 var known = map[string]string{
 	policy.DingTalkApp: ofApps, policy.FeishuApp: ofApps, policy.GitHub: ofForges, policy.GitLab: ofForges, policy.Codeup: ofForges,
 	policy.Mail:      "the address of a server of mail is not secret: write url",
