@@ -72,13 +72,13 @@ func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	return c.do(doc, now)
 }
 
-// changes are waiting, by the key of their document. A key without any is one whose document is being changed.
+// changes are waiting, by the key of their document. A key is there while its document is being changed, even if nothing waits.
 type changes struct {
 	mu      sync.Mutex
 	waiting map[string][]*change
 }
 
-// add reports whether the caller has to see to it that the document is changed.
+// add reports whether the caller must start changeAll.
 func (c *changes) add(key string, one *change) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,12 @@ func (s *Stream) change(key string, ttl time.Duration, all []*change, read func(
 }
 
 // changeOnce returns the changes that did not fail on their own.
-func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
+func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) (rest []*change, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rest, err = all, fmt.Errorf("a change of key %s panicked: %v\n%s", key, p, debug.Stack())
+		}
+	}()
 	e, now, err := s.document(ctx, key)
 	if err != nil {
 		return all, err
