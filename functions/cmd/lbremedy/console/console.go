@@ -191,7 +191,15 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	g.Go(func() error { s.reading.run(ctx); return nil })
 	h := limited(s.handler(), sending, silent)
 	h.BaseContext = func(net.Listener) context.Context { return ctx }
-	defer context.AfterFunc(ctx, func() { _ = h.Close() })()
+	g.Go(func() error {
+		<-ctx.Done()
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer stop()
+		if h.Shutdown(last) != nil { // a browser that doesn't hang up
+			_ = h.Close()
+		}
+		return nil
+	})
 	g.Go(func() error {
 		if err := h.Serve(listener); ctx.Err() == nil {
 			return fmt.Errorf("serve the console: %w", err)
