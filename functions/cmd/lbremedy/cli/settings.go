@@ -23,7 +23,7 @@ type Settings struct {
 	language, declarations string
 }
 
-// choices are the values of flags that have few.
+// choices holds the allowed values of flags that have only a few.
 var choices = map[string][]string{
 	"language": languages, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"},
 }

@@ -60,17 +60,22 @@ func (at place) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	written := placeFile(dir) + ".new"
-	if err = os.WriteFile(written, append(data, '\n'), 0o600); err == nil {
-		err = os.Rename(written, placeFile(dir))
+	tmp, err := os.CreateTemp(dir, "nats-*") // created with mode 0600
+	if err != nil {
+		return say.Errorf("write the state directory: %w", err)
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), placeFile(dir))
 	}
 	if err != nil {
+		_ = os.Remove(tmp.Name())
 		return say.Errorf("write the state directory: %w", err)
 	}
 	return nil
 }
 
-// Embed starts NATS in this process, on the state directory and with the previous token. Locate finds it then.
+// Embed starts NATS in this process, on the state directory and with the previous token, where Locate finds it.
 func (p *Program) Embed() (*embedded.Server, error) {
 	dir, err := p.StateDir()
 	if err != nil {
