@@ -83,7 +83,7 @@ func optionsCommand() *cobra.Command {
 	}
 }
 
-// settleHelp makes cobra's command for help fail for an unknown command, for which it shows the root's help and succeeds.
+// settleHelp makes cobra's help command fail for an unknown command. Cobra's own shows the root's help and succeeds.
 func settleHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

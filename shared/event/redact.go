@@ -339,12 +339,12 @@ func authorization(s string, _, end int) (from, to int) {
 	return from, last
 }
 
-// A token is recognised by its beginning and its bytes.
+// A token is recognised by how it begins and which bytes follow.
 type token struct {
 	mark   string // exactly; empty: in any letter case
 	others string // its bytes beside letters and digits
 	least  int    // its length behind the mark
-	prose  int    // shorter ones without a digit are words
+	prose  int    // a shorter one without a digit is a word
 	whole  bool   // the mark begins a word
 	all    bool   // the mark is hidden too
 }

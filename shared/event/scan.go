@@ -259,7 +259,7 @@ func (s *scan) bare() {
 	}
 }
 
-// leastBroken is how many bytes of a text must be there if the message ends in it. longestBroken is how many of the message are searched.
+// leastBroken is how many bytes a text needs that the message cuts off. longestBroken is how many of the message are searched.
 const (
 	leastBroken   = 16
 	longestBroken = 400

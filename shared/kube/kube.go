@@ -44,7 +44,7 @@ const Manager = "lbremedy"
 
 // A Cluster reads from one cluster. Its methods are safe for several goroutines.
 type Cluster struct {
-	client   func(ctx context.Context, refused *rest.RESTClient) (*rest.RESTClient, error) // another one than refused, if there can be one
+	client   func(ctx context.Context, refused *rest.RESTClient) (*rest.RESTClient, error) // a client, other than refused if there is one
 	services shared
 }
 

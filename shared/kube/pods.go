@@ -18,7 +18,7 @@ import (
 // ErrBlocked says that a PodDisruptionBudget refuses an eviction now.
 var ErrBlocked = errors.New("a disruption budget forbids it now")
 
-// A podPart is a Pod with only the fields of Pods: its commands are most of the rest.
+// A podPart has only the fields that Pods returns. Commands are most of what it leaves out.
 type podPart corev1.Pod
 
 // UnmarshalJSON drops the other fields as soon as a Pod is decoded.

@@ -75,7 +75,7 @@ func (m *Metrics) Handler() http.Handler {
 // An emit gives the value of a metric at a scrape. Labels are names and values in turn; a name in _total is a counter's, any other a gauge's.
 type emit func(value float64, name, help string, labels ...string)
 
-// A scraped emits metrics whose values something else keeps. It declares none: what is unknown has no series, and sinks come and go.
+// A scraped emits metrics whose values something else keeps. It declares none: what is unknown has no series.
 type scraped func(emit)
 
 // Describe declares nothing.

@@ -19,7 +19,7 @@ type inHand struct {
 
 func (h *inHand) hold() { h.held.Add(1) }
 
-// begin holds a call before it looks, so that close misses none.
+// begin counts the call before it reads closed, so that close waits for it.
 func (h *inHand) begin() bool {
 	h.hold()
 	if h.closed.Load() {

@@ -125,7 +125,7 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 		}
 		i := h.incident
 		if _, known := all[i]; !known {
-			all[i] = view{} // its members are gone
+			all[i] = view{} // no member is known
 		}
 		tickets[i] = append(tickets[i], Notified{
 			Incident: i.String(), Sink: h.sink, Key: ticketKey(h.sink, i, h.uid), Service: names[h.uid], ID: h.ID, uid: h.uid,

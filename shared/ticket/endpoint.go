@@ -25,7 +25,7 @@ const postSize = 512 << 10
 
 func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
 
-// read returns the address, and the secret if the sink has one. Either may exist only the next time.
+// read returns the address, and the secret if the sink has one. An error may be over at the next try, once the variable or file exists.
 func (d endpoint) read() (u *url.URL, secret string, err error) {
 	text := d.sink.URL
 	if text == "" {

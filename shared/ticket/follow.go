@@ -98,7 +98,7 @@ type kind struct {
 	alone bool // each Service has a ticket of its own
 	named bool // the sink assigns IDs; a ticket without one is opened
 	quiet bool // unchanged tickets are not repeated, and open ones are updated rarely
-	keeps bool // each notification Opens: the ID that the sink returns may change
+	keeps bool // each notification opens a ticket: the ID that the sink returns may change
 	card  bool // messages can be changed without notifying people; see cards
 	title int  // limit of a title in bytes
 	text  int  // limit of a text in bytes

@@ -27,7 +27,7 @@ type Head struct {
 	Opened   time.Time `json:"opened,omitzero"`
 	Notified time.Time `json:"told,omitzero"` // time of the last one
 
-	Tried   bool      `json:"tried,omitempty"`  // a ticket that Opens was sent
+	Tried   bool      `json:"tried,omitempty"`  // the opening of a ticket was begun
 	Lease   time.Time `json:"lease,omitzero"`   // until then another process notifies
 	Checked time.Time `json:"checked,omitzero"` // when the failures were last found not to need a notification yet
 	Missed  string    `json:"missed,omitempty"` // recipients that the last notification did not reach, and why
@@ -39,13 +39,13 @@ type Head struct {
 	Refusal    say.Text   `json:"refusal,omitempty"` // why the last click had no effect
 	Clicks     []string   `json:"clicks,omitempty"`  // processed ones
 
-	sink     string // these are of its key
+	sink     string // these three come from its key
 	incident incident
 	uid      string
 	entry    stream.Entry
 }
 
-// A trouble ends with the next good notification.
+// A trouble describes failed notifications. The next successful one clears it.
 type trouble struct {
 	Failures  int       `json:"failures,omitempty"` // consecutive failures
 	Next      time.Time `json:"next,omitzero"`      // no try before

@@ -24,7 +24,7 @@ import (
 // A Sink is one place where people are notified. An ErrRefused is not worth a prompt retry.
 type Sink interface {
 	// Send sends a ticket's state, its end, or that it is open again, and is called for one ticket at a time. A ticket that Opens gets the
-	// ID that the sink returns, if any. If an earlier one may have got through, it says Tried, and a sink that can find that ticket returns it.
+	// ID that the sink returns, if any. If it says Tried, an earlier one may exist, and a sink that can find that ticket returns it.
 	Send(context.Context, Ticket) (id string, err error)
 }
 
@@ -49,7 +49,7 @@ type Ticket struct {
 	Message  string // identifies the content: retries have the same
 	ID       string // assigned by the sink
 	Opens    bool   // a new ticket, which may be over already, or one that takes the place of ID
-	Tried    bool   // an earlier one that Opens may have got through
+	Tried    bool   // an earlier attempt to open it may have reached the sink
 	Was      Status // status last sent to the sink
 	Status   Status
 	Number   int    // notifications before this one

@@ -187,7 +187,7 @@ func pack(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// earlier returns the lines of SHA256SUMS by class: a zip that is not built now has to stay what it was.
+// earlier returns the lines of SHA256SUMS by class: a zip that is not built now must not have changed.
 func earlier(dir string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -33,7 +33,7 @@ type Endpoint struct {
 	client *http.Client // trusts these roots
 }
 
-// To returns the endpoint at a URL, such as that of a hand which its author tests.
+// To returns the endpoint at a URL, such as that of a hand under test.
 func To(address string) (*Endpoint, error) { return newEndpoint(target{url: address}, nil) }
 
 func newEndpoint(t target, keys cloud.Credentials) (*Endpoint, error) {

@@ -91,7 +91,7 @@ type answer struct {
 	user            kube.User // who creates the printed object
 }
 
-// command completes a command that gives the answer.
+// command sets the arguments, flags and action of a command that answers.
 func (a *answer) command(cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = command.Exactly(1, 1, "a case ID or NAMESPACE/SERVICE"), a.of.Complete(a.Program)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) }

@@ -237,7 +237,7 @@ an error.`,
 	})
 }
 
-// settling lets a command settle each chosen letter.
+// settling makes a command apply do to each chosen letter.
 func settling(p *cli.Program, do func(context.Context, *cli.Program, *stream.Stream, letter) (fate, error), cmd *cobra.Command) *cobra.Command {
 	var c choice
 	cmd.PreRunE = c.must

@@ -94,7 +94,7 @@ func meant(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (
 
 var startOfID = regex.New(`^[0-9a-f]{8}(-[0-9]*)?$`)
 
-// serviceNamed returns the subjects of a Service's cases, and completes its name by its namespace; none for another name. It refuses a
+// serviceNamed returns the subjects of a Service's cases, and completes its name by its namespace; no subjects if the name is not a Service's. It refuses a
 // name that several Services have, or that also begins a case ID.
 func serviceNamed(ctx context.Context, p *cli.Program, s *stream.Stream, name string) (string, map[string]bool, error) {
 	if !service(name) && (!kube.ValidName(name) || startOfID().MatchString(name)) {

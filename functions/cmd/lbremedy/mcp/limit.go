@@ -34,7 +34,7 @@ const (
 type server struct {
 	p     *cli.Program
 	free  *semaphore.Weighted
-	whole sync.Mutex // of the one call that reads the whole account: it shares the account's API limits with the controller
+	whole sync.Mutex // held by the one call that reads the whole account: it shares the account's API limits with the controller
 }
 
 // program returns the program for one call: in English, and without output into the protocol.

@@ -26,7 +26,7 @@ type notifier struct {
 	taken
 }
 
-// A taken is what is followed of a policy.
+// A taken holds the sinks and people of a policy that the notifier follows.
 type taken struct {
 	sinks    []policy.Sink     // in force
 	people   []policy.Person   // whose clicks count there

@@ -306,7 +306,7 @@ func (u *upRun) choose(ctx context.Context) (err error) {
 	return nil
 }
 
-// inForce says a change of the policy, and reports the policy to NATS.
+// inForce prints a change of the policy, and reports the policy to NATS.
 func (u *upRun) inForce(ctx context.Context, s *stream.Stream) {
 	v, err := u.source.Read(ctx)
 	if ctx.Err() != nil {
