@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -39,11 +40,14 @@ func ChangeDocument[T any](ctx context.Context, s *Stream, key string, ttl time.
 	until, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	mine := &change{until, func(doc any, now time.Time) (bool, error) { return do(doc.(T), now) }, make(chan error, 1)}
-	if s.changes.add(key, mine) {
-		go s.changeAll(key, ttl, func(value []byte) any { return read(value) })
-	}
+	c := &s.changes[crc32.ChecksumIEEE([]byte(key))%uint32(len(s.changes))]
+	c.add(key, mine)
+	defer c.drop(key, mine)
 	var err error
 	select {
+	case c.turn <- struct{}{}:
+		s.change(c, key, ttl, func(value []byte) any { return read(value) })
+		err = <-mine.done
 	case err = <-mine.done:
 	case <-until.Done():
 		if err = ctx.Err(); err == nil {
@@ -72,43 +76,42 @@ func (c *change) try(doc any, now time.Time) (did bool, err error) {
 	return c.do(doc, now)
 }
 
-// changes are waiting, by the key of their document. A key is there while its document is being changed, even if nothing waits.
+// changes are waiting, by the key of their document. The holder of the turn makes all changes of one document.
 type changes struct {
+	turn    chan struct{}
 	mu      sync.Mutex
 	waiting map[string][]*change
 }
 
-// add reports whether the caller must start changeAll.
-func (c *changes) add(key string, one *change) bool {
+func (c *changes) add(key string, one *change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, busy := c.waiting[key]
-	c.waiting[key] = append(all, one)
-	return !busy
+	c.waiting[key] = append(c.waiting[key], one)
 }
 
 func (c *changes) take(key string) []*change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.waiting[key]
-	if c.waiting[key] = nil; all == nil {
-		delete(c.waiting, key)
-	}
+	delete(c.waiting, key)
 	return all
 }
 
-// changeAll makes the waiting changes of a document until all are made.
-func (s *Stream) changeAll(key string, ttl time.Duration, read func(value []byte) any) {
-	for all := s.changes.take(key); all != nil; all = s.changes.take(key) {
-		s.change(key, ttl, all, read)
+func (c *changes) drop(key string, one *change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[key] = slices.DeleteFunc(c.waiting[key], func(other *change) bool { return other == one })
+	if len(c.waiting[key]) == 0 {
+		delete(c.waiting, key)
 	}
 }
 
-// change makes changes of a document. If another process was faster, it starts over.
-func (s *Stream) change(key string, ttl time.Duration, all []*change, read func(value []byte) any) {
+// change makes all waiting changes of a document and releases the turn. If another process was faster, it starts over.
+func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(value []byte) any) {
+	defer func() { <-c.turn }()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout) // independent of the callers' contexts
 	defer cancel()
-	err := ErrConflict
+	all, err := c.take(key), ErrConflict
 	for try := 0; len(all) > 0 && errors.Is(err, ErrConflict); try++ {
 		if err = pause(ctx, try); err == nil {
 			all, err = s.changeOnce(ctx, key, ttl, all, read)
@@ -123,12 +126,7 @@ func (s *Stream) change(key string, ttl time.Duration, all []*change, read func(
 }
 
 // changeOnce returns the changes that did not fail on their own.
-func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) (rest []*change, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			rest, err = all, fmt.Errorf("a change of key %s panicked: %v\n%s", key, p, debug.Stack())
-		}
-	}()
+func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
 	e, now, err := s.document(ctx, key)
 	if err != nil {
 		return all, err

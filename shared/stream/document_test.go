@@ -83,9 +83,14 @@ func TestChangesTogether(t *testing.T) {
 		})
 	}
 	eventually(t, "the changes to wait", func() bool {
-		s.changes.mu.Lock()
-		defer s.changes.mu.Unlock()
-		return len(s.changes.waiting["counts"]) == n
+		waiting := 0
+		for i := range s.changes {
+			c := &s.changes[i]
+			c.mu.Lock()
+			waiting += len(c.waiting["counts"])
+			c.mu.Unlock()
+		}
+		return waiting == n
 	})
 	close(gate)
 	all.Wait()

@@ -86,7 +86,7 @@ type Stream struct {
 	slots   chan struct{} // one for each running handler, if Config.Handlers limits them
 	cut     atomic.Int64  // handlers that were cancelled at the end
 	fulls   sync.Map      // by stream: whether the last try found it full
-	changes changes       // of documents
+	changes [64]changes   // of documents, by a hash of their key
 	deny    denials
 }
 
@@ -112,13 +112,15 @@ func Connect(ctx context.Context, c Config) (*Stream, error) {
 		beat:    10 * time.Second,
 		words:   5 * time.Second,
 		longest: 20 * time.Minute, // a route may give a function at most 15
-		changes: changes{waiting: map[string][]*change{}},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if c.Handlers > 0 {
 		s.slots = make(chan struct{}, c.Handlers)
+	}
+	for i := range s.changes {
+		s.changes[i].turn, s.changes[i].waiting = make(chan struct{}, 1), map[string][]*change{}
 	}
 	s.link.Store(newLink())
 	opts, err := s.options(c)
