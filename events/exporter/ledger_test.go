@@ -14,7 +14,7 @@ func TestLedger(t *testing.T) {
 	want("nothing to publish", "1")
 	a, b := l.open("2"), l.open("3")
 	if l.lag() <= 0 {
-		t.Error("two wait, and there is no lag")
+		t.Error("two wait, and the lag is zero")
 	}
 	l.skip("4")
 	want("behind open ones", "1")

@@ -332,7 +332,7 @@ func (e *Exporter) enter(o occurrence, listed bool) {
 		e.stats.Overtaken.Add(1)
 		e.entries.close(a.was.entry)
 	case a.fresh: // its entry stays open for the spill
-		e.log.Info("there is no room for the Events of a namespace; they are read again later", "namespace", o.Namespace)
+		e.log.Info("the queue of a namespace is full; its Events are read again later", "namespace", o.Namespace)
 	case a.spill != nil:
 		e.stats.Released.Add(1)
 		e.entries.close(w.entry)

@@ -66,8 +66,8 @@ func (m *Metrics) follow(ctx context.Context, every time.Duration, read func(con
 }
 
 func (s *State) emit(to emit) {
-	to(number(s != nil), "lbremedy_state_known", "Whether the state of the stream could be read, 1 or 0. Without it there is none of the metrics that "+
-		"follow from it.")
+	to(number(s != nil), "lbremedy_state_known", "Whether the state of the stream could be read, 1 or 0. Without it, the metrics that follow "+
+		"from it are missing.")
 	if s == nil {
 		return
 	}

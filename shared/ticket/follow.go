@@ -179,7 +179,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		s.URL = cmp.Or(s.URL, "https://events.pagerduty.com")
 		return &pagerDuty{newEndpoint(s, c), c.Cluster}, kind{title: 1000, text: 8000}, nil
 	}
-	return nil, kind{}, fmt.Errorf("there is no kind of sinks %q", s.Kind)
+	return nil, kind{}, fmt.Errorf("the kind of sink %q is unknown", s.Kind)
 }
 
 // consumer includes the cluster: another's policy may use the name for a different sink.

@@ -173,7 +173,7 @@ line 6: freezes[0].from: it must be a text: put it in quotes
 line 9: budgets.share: "120%" is not a share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk
 line 7: freezes[0].until: "25:00" is neither a time of day such as 18:30 nor a time such as 2006-01-02T15:04:05+08:00
-line 12: tell[0].kind: there is no kind "beeper"; there are ` + kinds
+line 12: tell[0].kind: the kind "beeper" is unknown; the kinds are ` + kinds
 	said := "policy file " + name + ": "
 	want = said + strings.ReplaceAll(want, "\n", "\n"+said)
 	if diff := cmp.Diff(want, err.Error()); diff != "" {

@@ -74,11 +74,11 @@ func (r reader) sinks(list []policy.Sink) {
 
 func (r reader) sink(at string, s policy.Sink) {
 	if !slices.Contains(kinds, s.Kind) {
-		r.Fail(at+"kind", "there is no kind %q; there are %s", s.Kind, strings.Join(kinds, ", "))
+		r.Fail(at+"kind", "the kind %q is unknown; the kinds are %s", s.Kind, strings.Join(kinds, ", "))
 		return
 	}
 	if s.Language != "" && !slices.Contains(languages, s.Language) {
-		r.Fail(at+"language", "there is no language %q; there are %s", s.Language, strings.Join(languages, ", "))
+		r.Fail(at+"language", "the language %q is unknown; the languages are %s", s.Language, strings.Join(languages, ", "))
 	}
 	for name, ref := range map[string]policy.Reference{"urlFrom": s.URLFrom, "secretFrom": s.SecretFrom} {
 		if ref.Env != "" && ref.File != "" {
@@ -128,7 +128,7 @@ func (r reader) sink(at string, s policy.Sink) {
 	may := policy.Notifiable(s.Kind)
 	for _, result := range s.Results {
 		if !slices.Contains(may, result) {
-			r.Fail(at+"results", "%q is none that a sink of kind %s is notified of; those are %s", result, s.Kind, strings.Join(may, ", "))
+			r.Fail(at+"results", "%q is not a result that sinks of kind %s are notified of; those are %s", result, s.Kind, strings.Join(may, ", "))
 		}
 	}
 }

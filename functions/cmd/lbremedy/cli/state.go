@@ -35,7 +35,7 @@ func (p *Program) StateDir() (string, error) {
 	case home != "":
 		base = filepath.Join(home, ".local", "state")
 	default:
-		return "", command.Wrong("there is no home directory to keep the state in: name a directory with --state-dir")
+		return "", command.Wrong("the home directory is unknown, so the state has no place: name a directory with --state-dir")
 	}
 	return filepath.Join(base, "lbremedy"), nil
 }
@@ -120,7 +120,7 @@ func (p *Program) Locate(c *host.Config) error {
 	}
 	at, err := readPlace(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return command.Wrong("no NATS is known here: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (there is no state in %s)", dir)
+		return command.Wrong("NATS is not configured: start \"lbremedy up\", or name one with --nats or LBREMEDY_NATS (%s holds no address of one)", dir)
 	}
 	c.NATS, c.NATSToken, c.NATSCreds, c.NATSNKey, c.NATSCA = at.URL, at.Token, "", "", ""
 	return err

@@ -261,7 +261,7 @@ func (e *examining) there(ctx context.Context, env *host.Connection) error {
 		return nil
 	}
 	if _, err := env.Kube.Namespace(ctx, e.scope.Namespace); errors.Is(err, kube.ErrNotFound) {
-		return command.Wrong("there is no namespace %s in the cluster: correct the name, or --context and --kubeconfig", e.scope.Namespace)
+		return command.Wrong("the cluster does not have the namespace %s: correct the name, or --context and --kubeconfig", e.scope.Namespace)
 	}
 	return nil
 }

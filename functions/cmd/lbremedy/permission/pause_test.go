@@ -66,5 +66,5 @@ func TestPauseTheOne(t *testing.T) {
 	wants(t, c.Run(t.Context(), "resume"), 0, "Ended. Cluster c1: Paused by ann at ")
 	empty := operator.Call{Env: operator.Home(t)}
 	empty.Env["LBREMEDY_STATE_DIR"] = t.TempDir()
-	wants(t, empty.Run(t.Context(), "pause", "--by", "ann"), command.CodeWrong, "no NATS is known here")
+	wants(t, empty.Run(t.Context(), "pause", "--by", "ann"), command.CodeWrong, "NATS is not configured")
 }

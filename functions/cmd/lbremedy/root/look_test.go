@@ -32,7 +32,7 @@ func TestLookingMistakes(t *testing.T) {
 		"no such Service to examine": {c, "doctor shop/nope -o json", command.CodeWrong, "there is no Service shop/nope in the cluster: correct the name"},
 		"no such Service to fix": {c, "doctor --fix finalizers shop/nope", command.CodeWrong,
 			"there is no Service shop/nope in the cluster: correct the name"},
-		"no such namespace":              {c, "doctor -n nope -o yaml", command.CodeWrong, "there is no namespace nope in the cluster: correct the name"},
+		"no such namespace":              {c, "doctor -n nope -o yaml", command.CodeWrong, "the cluster does not have the namespace nope: correct the name"},
 		"a fix without a journal":        {c, "doctor --fix finalizers --apply", command.CodeWrong, "name one with --nats"},
 		"an unreadable policy":           {c, "doctor --policy nowhere.yaml", command.CodeWrong, "nowhere.yaml"},
 		"a cluster that says no":         {denied, "lb ls", command.CodeFailed, `cannot list resource "services"`},

@@ -181,7 +181,7 @@ func TestStatusWithoutNATS(t *testing.T) {
 		if got.Code != command.CodeFailed || !strings.Contains(got.Out, "lbremedy    NATS cannot be reached.\n") || strings.Contains(got.Out, "s3cret") {
 			t.Errorf("%v: %+v", args, got)
 		}
-		if !strings.Contains(got.Out, "\nNATS        no NATS is known here: start ") && !strings.Contains(got.Out, "no NATS server answers there") {
+		if !strings.Contains(got.Out, "\nNATS        NATS is not configured: start ") && !strings.Contains(got.Out, "no NATS server answers there") {
 			t.Errorf("%v: it does not say why:\n%s", args, got.Out)
 		}
 		for _, name := range []string{"Exporter", "Policy", "Pauses", "Breakers", "Budgets", "Queue", "Cases"} {
