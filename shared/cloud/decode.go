@@ -28,7 +28,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 		}
 		*t = text(s)
 	case b[0] == '{' || b[0] == '[':
-		return errors.New("is no text")
+		return errors.New("is not a string")
 	case string(b) == "null":
 		*t = ""
 	default:

@@ -140,7 +140,7 @@ func (d *Document) value(at string, n *yaml.Node, to reflect.Value) {
 					return
 				}
 			}
-			d.Fail(inner, "there is no such field; there are %s", strings.Join(fields(to.Type()), ", "))
+			d.Fail(inner, "the field is unknown; the fields are %s", strings.Join(fields(to.Type()), ", "))
 		})
 	case reflect.Map:
 		to.Set(reflect.MakeMap(to.Type()))

@@ -81,7 +81,7 @@ func TestDecodeText(t *testing.T) {
 		"first: ''\nsecond: ''":                  {levels{First: 1}, ""},
 		"\nsecond: low":                          {says: `line 2: second: "low" is no level`},
 		"all: [high, 5]":                         {says: "line 1: all[1]: it must be a text: put it in quotes"},
-		"firsts: low":                            {says: "line 1: firsts: there is no such field; there are first, second, all"},
+		"firsts: low":                            {says: "line 1: firsts: the field is unknown; the fields are first, second, all"},
 	} {
 		got := levels{First: 1}
 		d, err := Decode([]byte(text), &got)
@@ -104,9 +104,9 @@ func TestDecodeText(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"mode: fix\nmod: a":                   "line 2: mod: there is no such field; there are mode, on, most, keep, names, rules, by",
-		"Mode: fix":                           "line 1: Mode: there is no such field",
-		"rules:\n- from: a\n- fro: b":         "line 3: rules[1].fro: there is no such field; there are from, labels",
+		"mode: fix\nmod: a":                   "line 2: mod: the field is unknown; the fields are mode, on, most, keep, names, rules, by",
+		"Mode: fix":                           "line 1: Mode: the field is unknown",
+		"rules:\n- from: a\n- fro: b":         "line 3: rules[1].fro: the field is unknown; the fields are from, labels",
 		"mode: a\non: true\nmode: b":          "line 3: mode: it is there twice",
 		"by:\n  a: {}\n  b: {}\n  a: {}":      "line 4: by.a: it is there twice",
 		"by: {'': {from: a}}":                 "line 1: by.: it must have a name",

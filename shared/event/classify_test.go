@@ -28,7 +28,7 @@ func TestClassifyExplains(t *testing.T) {
 		{"the longer text", own + "Message: The thing is odd.",
 			Match{Class: "long", Matched: "thing is odd", By: ByText, RunnerUp: "short", Why: `"is odd." is shorter.`}},
 		{"the first of equals", own + "Message: It is red, it is blu.",
-			Match{Class: "early", Matched: "it is red", By: ByText, RunnerUp: "late", Why: `"it is blu" is no longer and comes later.`}},
+			Match{Class: "early", Matched: "it is red", By: ByText, RunnerUp: "late", Why: `"it is blu" is not longer and begins later.`}},
 		{"an earlier error", own + "[[SDKError] API: A, Message: It is dry, [SDKError] API: B, Message: The thing is odd]",
 			Match{Class: "late", Matched: "it is dry", By: ByText, RunnerUp: "long", Why: `"thing is odd" stands in a later error of the message.`}},
 		{"an error of an API before the controller's", own + "the thing is odd, [SDKError] API: B, Message: It is dry.",

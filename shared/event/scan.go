@@ -79,7 +79,7 @@ func (s *scan) better(a, b candidate) (bool, string) {
 	if long != short {
 		return long > short, "is shorter"
 	}
-	return a.start < b.start, "is no longer and comes later"
+	return a.start < b.start, "is not longer and begins later"
 }
 
 func (s *scan) offer(x candidate) {

@@ -35,7 +35,7 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 	h, err := o.headOf(ctx, c.Card)
 	i := h.incident
 	if errors.Is(err, stream.ErrNotFound) {
-		log.Info("a click on a message that is no ticket's is passed over") // an older or another cluster's message
+		log.Info("a click on a message without a ticket is ignored") // an older or another cluster's message
 		return chat.Reply{Text: o.tell(say.F("This message can't be answered any more, or not here."))}
 	}
 	if err != nil {

@@ -130,11 +130,11 @@ func Limited(text []byte, limits []Limit) ([]byte, error) {
 			of, name = s.Definitions[def], field
 		}
 		if of == nil || of.Properties == nil {
-			return nil, fmt.Errorf("limit %s: there is no such type", l.At)
+			return nil, fmt.Errorf("limit %s: the type is unknown", l.At)
 		}
 		value, ok := of.Properties.Get(name)
 		if !ok {
-			return nil, fmt.Errorf("limit %s: there is no such field", l.At)
+			return nil, fmt.Errorf("limit %s: the field is unknown", l.At)
 		}
 		switch {
 		case strings.HasSuffix(l.At, "[]"):

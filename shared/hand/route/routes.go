@@ -84,7 +84,7 @@ func Parse(text []byte, cluster string, classes []string) (map[string]target, er
 	}
 	c, routes := checker{doc}, map[string]target{}
 	if f.Default == nil && len(f.Routes) == 0 {
-		c.Fail("routes", "there are none: name a class, or give a default")
+		c.Fail("routes", "the file has no routes: name a class, or give a default")
 	}
 	for _, class := range slices.Sorted(maps.Keys(f.Routes)) {
 		if !slices.Contains(classes, class) {

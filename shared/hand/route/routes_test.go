@@ -99,7 +99,7 @@ routes:
 	}
 	want := []string{
 		`line 14: routes.quota.url: it is there twice`,
-		`line 13: routes.quota.adress: there is no such field; there are url, invoke, sign, headers, ca`,
+		`line 13: routes.quota.adress: the field is unknown; the fields are url, invoke, sign, headers, ca`,
 		`line 12: routes.quota.invoke.account: it must be a text: put it in quotes`,
 		`line 8: routes.busy.sign: it must be true or false`,
 		`line 3: default.ca: http has no certificates: use https, or leave it out`,
@@ -128,14 +128,14 @@ routes:
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                                       "routes: there are none: name a class, or give a default",
-		"{}":                                     "routes: there are none",
-		"routes: {}":                             "routes: there are none",
+		"":                                       "routes: the file has no routes: name a class, or give a default",
+		"{}":                                     "routes: the file has no routes",
+		"routes: {}":                             "routes: the file has no routes",
 		"routes: [":                              "line 1",
 		"a: 1\n---\nb: 2":                        "line 2: a second document begins here",
 		"- a":                                    "it must be a list of fields",
 		"routes: 3":                              "line 1: routes: it must be a list of fields",
-		"defualt: {}":                            "line 1: defualt: there is no such field",
+		"defualt: {}":                            "line 1: defualt: the field is unknown",
 		"default: {}":                            "line 1: default: no destination: set url or invoke",
 		"routes: {busy: {}}":                     "line 1: routes.busy: no destination: set url or invoke",
 		"routes: {busy: {url: ''}}":              "no destination",
@@ -153,7 +153,7 @@ func TestParseRefuses(t *testing.T) {
 		"routes: {busy: {url: 'https://a', headers: {content-length: '1'}}}": "the engine sets this header itself",
 		"routes: {busy: {url: 'https://a', headers: {x-acs-date: x}}}":       "the engine sets this header itself",
 		"routes: {busy: {invoke: {function: f, account: '1', region: r}}}":   "is not an ID of an account",
-		"clusters: {c1: {routes: {busy: {url: 'https://a'}}}}":               "line 1: clusters: there is no such field; there are default, routes",
+		"clusters: {c1: {routes: {busy: {url: 'https://a'}}}}":               "line 1: clusters: the field is unknown; the fields are default, routes",
 		strings.Repeat(" ", 1<<20+1):                                         "more than",
 	} {
 		if _, err := Parse([]byte(text), "c1", known); err == nil || !strings.Contains(err.Error(), want) {

@@ -79,11 +79,11 @@ func TestParseRefuses(t *testing.T) {
 		"# rules: []\n\n":                        "line 1: it is empty",
 		"---\n":                                  "line 1: it is empty",
 		"null":                                   "line 1: it is empty",
-		"mod: fix":                               "line 1: mod: there is no such field; there are mode, risk",
+		"mod: fix":                               "line 1: mod: the field is unknown; the fields are mode, risk",
 		"mode: fixx":                             `mode: "fixx" is not a mode`,
 		"risk: lowish":                           `risk: "lowish" is not a risk`,
 		"classes: {tag-mising: {}}":              `classes.tag-mising: unknown class "tag-mising": the nearest are tag-missing, `,
-		"classes: {tag-missing: {rsk: low}}":     "classes.tag-missing.rsk: there is no such field; there are mode, risk, oneWay",
+		"classes: {tag-missing: {rsk: low}}":     "classes.tag-missing.rsk: the field is unknown; the fields are mode, risk, oneWay",
 		"classes: {tag-missing: {mode: never}}":  "classes.tag-missing.mode",
 		"budgets: {attempts: -1}":                "budgets.attempts: -1 is negative",
 		"budgets: {attempts: many}":              "line 1: budgets.attempts: it must be a whole number",
@@ -113,11 +113,11 @@ func TestParseRefuses(t *testing.T) {
 		"mode: fix\nbudgets:\n  class: 0":            "line 3: budgets.class: 0 is not a budget: want at least 1; to write nothing, say mode: observe",
 		"budgets: {share: 10%, least: 0}":            "line 1: budgets.least: 0 is not a budget: want at least 1",
 		"rules: [{mode: never}]":                     `line 1: rules[0].mode: "never" is not a mode`,
-		"vswitches: {reserved: 2}":                   "line 1: vswitches.reserved: there is no such field; there are allow, reserve, replaceMissing",
+		"vswitches: {reserved: 2}":                   "line 1: vswitches.reserved: the field is unknown; the fields are allow, reserve, replaceMissing",
 		"vswitches: {reserve: some}":                 "line 1: vswitches.reserve: it must be a whole number",
-		"vswitch: {}":                                "line 1: vswitch: there is no such field; there are mode, risk",
+		"vswitch: {}":                                "line 1: vswitch: the field is unknown; the fields are mode, risk",
 		"ramDelay: 60":                               "line 1: ramDelay: it must be a text: put it in quotes",
-		"takeBack: true":                             "line 1: takeBack: there is no such field",
+		"takeBack: true":                             "line 1: takeBack: the field is unknown",
 		"unsettled: undoo":                           `unsettled: "undoo" is unknown`,
 		"payBySpec: perhaps":                         "line 1: payBySpec: it must be true or false",
 		"vswitches: {reserve: -2}":                   "vswitches.reserve: -2 is negative",
@@ -127,12 +127,12 @@ func TestParseRefuses(t *testing.T) {
 		"doctor: {localPorts: '9-'}":                 `doctor.localPorts: "9-" is not a range`,
 		"doctor: {localPorts: 20-10}":                `doctor.localPorts: "20-10" is not a range`,
 		"doctor: {localPorts: 1-70000}":              `doctor.localPorts: "1-70000" is not a range`,
-		"doctor: {protekt: [shop]}":                  "doctor.protekt: there is no such field; there are protect, target, localPorts",
+		"doctor: {protekt: [shop]}":                  "doctor.protekt: the field is unknown; the fields are protect, target, localPorts",
 		"mode: [":                                    "line 1",
 		"mode: fix\n---\nmode: observe":              "line 2: a second document begins here",
 		"risk: low\n\nmode:":                         "line 3: mode: it must be a text",
 		"mode: &a fix":                               "line 1: mode: anchors are not read",
-		"Mode: fix":                                  "line 1: Mode: there is no such field",
+		"Mode: fix":                                  "line 1: Mode: the field is unknown",
 		"\nfreezes:\n- name: a\n  from: '9'":         "line 4: freezes[0].from:",
 		"classes:\n  tag-missing:\n    risk: lowish": "line 3: classes.tag-missing.risk:",
 		"mode: fix\nmode: observe":                   "line 2: mode: it is there twice",
@@ -168,7 +168,7 @@ tell:
 	}
 	kinds := "alibaba, event, dingtalk, dingtalk-app, feishu-app, wecom, slack, mail, webhook, alertmanager, pagerduty, github, gitlab, codeup"
 	want := `line 1: mode: "fixx" is not a mode: want observe or fix
-line 3: rules[0].rsk: there is no such field; there are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
+line 3: rules[0].rsk: the field is unknown; the fields are clusters, namespaces, namespaceLabels, labels, classes, mode, risk
 line 6: freezes[0].from: it must be a text: put it in quotes
 line 9: budgets.share: "120%" is not a share from 1% to 100%
 line 3: rules[0]: it changes nothing: it has neither mode nor risk

@@ -90,7 +90,7 @@ func TestSinksRefuse(t *testing.T) {
 		{`{name: "A b", kind: event}`, `tell[0].name: "A b" is not 1 to 32`},
 		{`{name: e, kind: event}, {name: e, kind: event}`, "tell[1].name: another sink is called e, too"},
 		{`{name: e, kind: beeper}`, `tell[0].kind: the kind "beeper" is unknown; the kinds are alibaba, event`},
-		{`{name: e, kind: event, urls: x}`, "line 1: tell[0].urls: there is no such field; there are name, kind"},
+		{`{name: e, kind: event, urls: x}`, "line 1: tell[0].urls: the field is unknown; the fields are name, kind"},
 		{`{name: e, kind: event, url: "https://x"}`, "tell[0].url: a sink of kind event has no address"},
 		{`{name: e, kind: event, secretFrom: {env: X}}`, "tell[0].secretFrom: a sink of kind event signs nothing"},
 		{`{name: e, kind: event, classes: [nope]}`, `tell[0].classes: unknown class "nope": the nearest are busy`},

@@ -62,7 +62,7 @@ func TestFile(t *testing.T) {
 		{"garbage", write("\x00\xff{"), "line 1"},
 		{"a longer one than may be", write("mode: fix\n" + strings.Repeat("#", 256<<10)), "it is longer than 256 KiB"},
 		{"one of 1 GiB", func() { must(os.Truncate(file, 1<<30)) }, "it is longer than 256 KiB"},
-		{"a release to come", write("mode: fix\ncurfew: '22:00'\n"), "line 2: curfew: there is no such field"},
+		{"a release to come", write("mode: fix\ncurfew: '22:00'\n"), "line 2: curfew: the field is unknown"},
 		{"removed", remove, "no such file"},
 		{"a directory", func() { remove(); must(os.Mkdir(file, 0o700)) }, "it is not a regular file"},
 		{"a pipe that nobody writes to", func() { remove(); must(syscall.Mkfifo(file, 0o600)) }, "it is not a regular file"},

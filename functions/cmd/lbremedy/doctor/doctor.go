@@ -190,7 +190,7 @@ func chosen(ids []string) ([]*doctor.Check, error) {
 			for _, c := range all {
 				names = append(names, c.ID)
 			}
-			return nil, command.Wrong("there is no check %q; there are %s", id, strings.Join(names, ", "))
+			return nil, command.Wrong("the check %q is unknown; the checks are %s", id, strings.Join(names, ", "))
 		}
 		list = append(list, all[i])
 	}

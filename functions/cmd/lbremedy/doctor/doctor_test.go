@@ -53,8 +53,8 @@ func TestDoctorMistakes(t *testing.T) {
 		want string
 	}{
 		"no severity":      {[]string{"doctor", "--severity", "bad"}, "", `"bad" is not a severity: want info, warning or critical`},
-		"no check":         {[]string{"doctor", "--checks", "annotation"}, "", `there is no check "annotation"; there are annotations`},
-		"no check to show": {[]string{"doctor", "checks", "x"}, "", `there is no check "x"`},
+		"no check":         {[]string{"doctor", "--checks", "annotation"}, "", `the check "annotation" is unknown; the checks are annotations`},
+		"no check to show": {[]string{"doctor", "checks", "x"}, "", `the check "x" is unknown`},
 		"no Service":       {[]string{"doctor", "Shop"}, "", `"Shop" is not a Service: name one as NAMESPACE/NAME`},
 		"apply of nothing": {[]string{"doctor", "--apply"}, "", "name a check with --fix"},
 		"no fix":           {[]string{"doctor", "--fix", "deletion"}, "", "cannot be fixed automatically"},

@@ -83,7 +83,7 @@ func TestUnusable(t *testing.T) {
 	}
 	for want, do := range map[string]func(){
 		"nothing is written, because the policy cannot be used: ConfigMap a/b: not found": tell(policy.InForce{Wrong: "ConfigMap a/b: not found"}),
-		"this release cannot read the policy in force, from ConfigMap a/b: line 1: curfew: there is no such field": tell(policy.InForce{
+		"this release cannot read the policy in force, from ConfigMap a/b: line 1: curfew: the field is unknown": tell(policy.InForce{
 			Version: "x", Text: "curfew: '22:00'\n"}),
 		"read the policy in force": func() {
 			if err := s.Put(t.Context(), "policy.c1", []byte("{")); err != nil {

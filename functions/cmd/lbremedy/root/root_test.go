@@ -47,7 +47,7 @@ func TestMistakes(t *testing.T) {
 		{"no address", with("up", "--listen", "nowhere:x"), "", "--listen:"},
 		{"policy with a typo", with("up", "--policy", operator.Write(t, "p.yaml", "mode: fxi\n")), "", `"fxi" is not a mode: want observe or fix`},
 		{"policy with an unknown field", with("up", "--policy", operator.Write(t, "p.yaml", "mod: fix\n")), "",
-			`line 1: mod: there is no such field; there are mode, risk`},
+			`line 1: mod: the field is unknown; the fields are mode, risk`},
 		{"plan of no Service", with("plan", "Shop"), "", `"Shop" is not a Service`},
 		{"plan of a name alone", with("plan", "shop"), "", "there is no kubeconfig nowhere"},
 		{"plan of a file", with("plan", "a/b.json"), "", "there is no kubeconfig nowhere"},

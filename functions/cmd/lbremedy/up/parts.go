@@ -17,7 +17,7 @@ func readParts(list string) (parts, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		part := map[string]*bool{"exporter": &p.exporter, "worker": &p.worker, "notifier": &p.notifier}[strings.TrimSpace(name)]
 		if part == nil {
-			return parts{}, command.Wrong("--parts: there is no part %q: choose from %s", name, allParts)
+			return parts{}, command.Wrong("--parts: the part %q is unknown: choose from %s", name, allParts)
 		}
 		*part = true
 	}

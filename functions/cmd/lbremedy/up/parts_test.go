@@ -30,9 +30,9 @@ func TestParts(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: there is no part "engine": choose from exporter,worker,notifier`},
-		"no part":               {[]string{"--parts", ""}, `--parts: there is no part "": choose from`},
-		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: there is no part "": choose from`},
+		"unknown part":          {[]string{"--parts", "exporter,engine"}, `--parts: the part "engine" is unknown: choose from exporter,worker,notifier`},
+		"no part":               {[]string{"--parts", ""}, `--parts: the part "" is unknown: choose from`},
+		"empty part":            {[]string{"--parts", "worker,,notifier"}, `--parts: the part "" is unknown: choose from`},
 		"notifier without NATS": {[]string{"--parts", "notifier"}, "name the NATS that they share with --nats or LBREMEDY_NATS"},
 		"worker without NATS":   {[]string{"--parts", "worker,notifier"}, "name the NATS that they share"},
 		"exporter without NATS": {[]string{"--parts", "exporter, notifier"}, "name the NATS that they share"},

@@ -63,7 +63,7 @@ func TestSecrets(t *testing.T) {
 		"Lark":                          {at("https://open.larksuite.com", file(filepath.Join(dir, "app"))), ""},
 		"a name that is a wildcard":     {`{"tell":[{"name":"e.>","kind":"event"}]}`, `"e.>" is not 1 to 32`},
 		"the address of a robot":        {`{"tell":[{"name":"e","kind":"slack","urlFrom":` + file(outside) + `}]}`, below},
-		"words of another release":      {`{"tell":[{"name":"e","kind":"event","results":["later"]}]}`, `"later" is none`},
+		"words of another release":      {`{"tell":[{"name":"e","kind":"event","results":["later"]}]}`, `"later" is not a result`},
 		"a webhook's key that is a key": {`{"tell":[{"name":"e","kind":"webhook","url":"https://x","secretFrom":` + file(outside) + `}]}`, below},
 	} {
 		var said strings.Builder
