@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,6 +105,7 @@ type Rig struct {
 	ahead   atomic.Int64 // how far the clock of worker and sinks is ahead
 	step    atomic.Int64 // last step of that clock
 	file    string       // kubeconfig limited to one namespace
+	proxy   string       // its API server
 	inForce *policyfile.Source
 
 	mu      sync.Mutex
@@ -129,7 +131,7 @@ func New(t *testing.T, on testbed.Config, rules string) *Rig {
 	t.Cleanup(cancel)
 	r := &Rig{T: t, Ctx: ctx, read: map[string]int{}, Rules: filepath.Join(t.TempDir(), "policy.yaml")}
 	r.inForce = policyfile.FromFile(r.Rules, new(cli.Program).ParsePolicy)
-	r.file = narrow(t, c, namespace)
+	r.file, r.proxy = narrow(t, c, namespace)
 	var err error
 	r.Testbed, err = testbed.Start(ctx, testbed.Options{Config: on, Cluster: c, Namespace: namespace, BackoffBase: time.Second, BackoffMax: 3 * time.Second})
 	r.Must(err)
@@ -146,10 +148,13 @@ func New(t *testing.T, on testbed.Config, rules string) *Rig {
 	return r
 }
 
-// Start starts exporter and worker.
+// Start starts exporter, worker and redeliverer. A test may have replaced what the worker reads with; exporter and redeliverer are still
+// limited to the test's namespace. Otherwise the worker would fix the Services of other tests.
 func (r *Rig) Start() *Rig {
 	r.Helper()
-	x, err := exporter.New(exporter.Config{Cluster: testbed.ClusterID, Kube: r.Env.Kube, Stream: r.Stream, Classifier: event.NewClassifier(table.Table()),
+	limited, err := kube.New(&rest.Config{Host: r.proxy})
+	r.Must(err)
+	x, err := exporter.New(exporter.Config{Cluster: testbed.ClusterID, Kube: limited, Stream: r.Stream, Classifier: event.NewClassifier(table.Table()),
 		Rate: 100_000, Burst: 100_000, Now: r.Env.Now})
 	r.Must(err)
 	shell.Beside(r, r.Ctx, "the exporter", x.Run)
@@ -158,6 +163,7 @@ func (r *Rig) Start() *Rig {
 	r.Must(err)
 	config, err := rights.Cluster(r.Ctx, r.Testbed.Cluster, "engine") // nobody else may say on an Approval what became of it
 	r.Must(err)
+	config.Host, config.TLSClientConfig = r.proxy, rest.TLSClientConfig{}
 	engine, err := kube.New(config)
 	r.Must(err)
 	w := &approval.Redeliverer{
@@ -420,9 +426,10 @@ func (r *Rig) Paste(dir, text string) Said {
 	return Said{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// narrow returns a kubeconfig limited to one testbed: lists and watches of Services and Events over all namespaces return only
-// its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other tests.
-func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
+// narrow returns a kubeconfig limited to one testbed, and the address of its API server: lists and watches of Services, Events and
+// Approvals over all namespaces return only its namespace, and nodes only its own. Otherwise plans could depend on the nodes of other
+// tests, and two redeliverers would contradict each other on each Approval.
+func narrow(t *testing.T, c *cluster.Cluster, namespace string) (file, address string) {
 	t.Helper()
 	to, err := url.Parse(c.Config.Host)
 	if err != nil {
@@ -440,16 +447,17 @@ func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 				query.Set("labelSelector", testbed.NodesOf(namespace))
 				p.Out.URL.RawQuery = query.Encode()
 			}
-			for _, kind := range []string{"services", "events"} {
-				if p.Out.URL.Path == "/api/v1/"+kind {
-					p.Out.URL.Path = "/api/v1/namespaces/" + namespace + "/" + kind
+			for _, all := range []string{"/api/v1/services", "/api/v1/events", "/apis/lbremedy.io/" + kube.ApprovalVersion + "/approvals"} {
+				if p.Out.URL.Path == all {
+					group, kind := path.Split(all)
+					p.Out.URL.Path = group + "namespaces/" + namespace + "/" + kind
 				}
 			}
 		},
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 	})
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	file := filepath.Join(t.TempDir(), "kubeconfig")
+	file = filepath.Join(t.TempDir(), "kubeconfig")
 	config := clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"testbed": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"all": {}},
 		Contexts: map[string]*clientcmdapi.Context{"testbed": {Cluster: "testbed", AuthInfo: "all"}}, CurrentContext: "testbed",
@@ -457,5 +465,5 @@ func narrow(t *testing.T, c *cluster.Cluster, namespace string) string {
 	if err := clientcmd.WriteToFile(config, file); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return file, server.URL
 }

@@ -2,6 +2,8 @@ package safety
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/guard"
+	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/rig"
 	"github.com/lbremedy/lbremedy/test/testbed"
@@ -72,6 +75,13 @@ func TestGuarded(t *testing.T) {
 	if err := patch("kept", annotated(back), metav1.DryRunAll); !apierrors.IsForbidden(err) {
 		t.Fatalf("a person puts the address type back: %v", err)
 	}
+
+	other := rig.New(t, testbed.Config{}, rig.Careful) // without an engine
+	other.Create("web", nil)
+	r.Must(other.Testbed.Until(r.Ctx, func() bool {
+		events, err := other.Testbed.Cluster.Client().CoreV1().Events(other.Testbed.Namespace).List(r.Ctx, metav1.ListOptions{})
+		return err == nil && len(events.Items) > 0
+	}))
 	as, err := r.Testbed.Env(r.Ctx, r.Stream, "up", new(cli.Program).ParsePolicy)
 	r.Must(err)
 	as.Policy, as.Now = r.Env.Policy, r.Env.Now
@@ -80,5 +90,11 @@ func TestGuarded(t *testing.T) {
 	r.Ends("kept", event.Fixed)
 	if got := r.Service("kept").Annotations[rig.Prefix+"address-type"]; got != "intranet" {
 		t.Errorf("the address type is %q", got)
+	}
+	failed, err := r.Stream.Subjects(r.Ctx, stream.Failed, event.FailedSubjects)
+	r.Must(err)
+	uid := string(other.Service("web").UID)
+	if slices.ContainsFunc(failed, func(subject string) bool { return strings.Contains(subject, uid) }) {
+		t.Errorf("another test's Service is a failure here: %v", failed)
 	}
 }
