@@ -1,12 +1,14 @@
 package permission_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/root"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/policy/policyfile"
@@ -40,6 +42,12 @@ func TestCompare(t *testing.T) {
 	fix := operator.Write(t, "fix.yaml", "mode: fix\nrisk: medium\nclasses: {tag-missing: {oneWay: true}, ram-permission: {}}\nbudgets: {attempts: 2}\n")
 	wants(t, run("check", fix), 0, "fix: plans up to medium risk", "-mode: observe\n", "+mode: fix\n", "+risk: medium\n",
 		"lbremedy could write more by it than before, because of mode, risk, classes.ram-permission,\nclasses.tag-missing.oneWay, freezes.")
+	var screen bytes.Buffer
+	terminal := at.Program(&screen, &screen)
+	terminal.Terminal = func(any) int { return 80 }
+	if code := root.Run(t.Context(), terminal, []string{"policy", "check", fix}); code != 0 || !strings.Contains(screen.String(), "\x1b[33mlbremedy could write more") {
+		t.Errorf("on a terminal: code %d, %q", code, screen.String())
+	}
 	var data struct {
 		Version string
 		InForce *policy.InForce

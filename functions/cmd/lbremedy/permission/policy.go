@@ -150,7 +150,7 @@ func differences(p *cli.Program, c checked) {
 		return
 	}
 	looser := p.Phrase("lbremedy could write more by it than before, because of %s.", strings.Join(c.Loosens, ", "))
-	fmt.Fprint(p.Out, cli.Wrap(p.Paint(cli.Yellow, looser), "", p.Width()))
+	fmt.Fprint(p.Out, p.Paint(cli.Yellow, cli.Wrap(looser, "", p.Width())))
 }
 
 type shown struct {
