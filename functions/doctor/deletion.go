@@ -57,7 +57,7 @@ func reused(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, id string
 	about := doctor.OfService(svc)
 	r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: map[string]string{"load balancer": cut(id)},
 		Text: say.F("The Service reuses the load balancer %s, which is kept when the Service is deleted or changes its type.", ccm.Quote(id)),
-		Do:   say.F("Nothing now. Delete the load balancer by hand when nobody needs it any more.")})
+		Do:   say.F("No action is needed now. Delete the load balancer by hand when nobody needs it any more.")})
 	if svc.UID == "" {
 		return
 	}
@@ -105,7 +105,7 @@ func made(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.L
 		default:
 			r.Add(doctor.Finding{Severity: doctor.Info, About: about, Evidence: evidence,
 				Text: say.F("The load balancer %s is kept when the Service is deleted: the annotation %s is set.", b.ID, ccm.Preserve),
-				Do:   say.F("Nothing now. Delete the load balancer by hand when nobody needs it any more.")})
+				Do:   say.F("No action is needed now. Delete the load balancer by hand when nobody needs it any more.")})
 		}
 		return
 	}

@@ -113,7 +113,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 		Evidence: map[string]string{"CCM": v.String(), "scheduler": scheduler}}
 	if w.shared && w.own == 0 {
 		f.Text = say.F("The Pods behind port %d get no traffic: the annotation weight gives their nodes the weight 0 in Local mode.", p.Port)
-		f.Do = say.F("Nothing, if other backends of the group should get all traffic. If not: %s.", set(svc, "weight"))
+		f.Do = say.F("No action is needed if other backends of the group should get all traffic. If not: %s.", set(svc, "weight"))
 		r.Add(f)
 		return
 	}
@@ -136,7 +136,7 @@ func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.S
 	}
 	f.Evidence["least"], f.Evidence["most"] = percentage(least), percentage(most)
 	f.Text = w.rule(p.Port).And("A Pod gets from %s to %s of the traffic: %s.", percentage(least), percentage(most), say.Clauses(nodes, shown))
-	f.Do = say.F("Nothing: the Pods get about the same.")
+	f.Do = say.F("No action is needed: the Pods get similar shares.")
 	if most >= uneven*least {
 		f.Severity = doctor.Warning
 		f.Do = w.advice().And("Spread the Pods evenly over the nodes, with topologySpreadConstraints on the label kubernetes.io/hostname.")
