@@ -2,7 +2,8 @@
 // [Read].
 //
 // RBAC decides who may create one. An admission policy ties its author to the user that the API server authenticated, and forbids changes.
-// The engine keeps no copy: it reads the objects before it decides and before it writes. A Redeliverer only makes it look again.
+// The engine keeps no copy of an approval: it reads the objects before it decides and before it writes. It remembers a rejection. A
+// Redeliverer only makes it look again.
 //
 // Only the notifier may create one for another user, who answered in a chat: the object names the chat and the click, and the notifier has
 // checked that the user may create one there. The permission to impersonate users would allow the notifier much more.
