@@ -20,7 +20,7 @@ type ClearStatus struct {
 
 // Says describes the step.
 func (s ClearStatus) Says() say.Text {
-	return say.F("clear the status, which says %s", strings.Join(addresses(s.Was), ", "))
+	return say.F("clear the status, which lists %s", strings.Join(addresses(s.Was), ", "))
 }
 
 // Kind is "clear-status".

@@ -466,7 +466,7 @@ func TestKinds(t *testing.T) {
 		"convert": {step.Convert{Annotate: step.Annotate{Set: map[string]string{"a": "1"}, Remove: []string{"b"}, Was: map[string]string{"b": "0"}}, LB: "lb-1"},
 			"annotate a=1 and remove b, by which the controller changes lb-1 for good", "slb/lb-1", remedy.Medium},
 		"resync": {step.Resync{After: time.Minute}, "trigger a resync after 1m", "", remedy.Low},
-		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which says 10.0.0.1, h", "",
+		"clear-status": {step.ClearStatus{Was: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}, {Hostname: "h"}}}, "clear the status, which lists 10.0.0.1, h", "",
 			remedy.High},
 		"tag-lb":    {step.TagLB{LB: "lb-1", Key: "k", Value: "v"}, "tag lb-1 with k=v", "slb/lb-1", remedy.High},
 		"protect":   {step.Protect{LB: "nlb-1"}, "turn on the deletion protection of nlb-1", "nlb/nlb-1", remedy.Low},
