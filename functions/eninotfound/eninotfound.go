@@ -76,7 +76,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	var gates say.Text
 	if len(waiting) > 0 {
-		gates = say.F("Ready but for the readiness gate that the controller sets: %s.", names(waiting))
+		gates = say.F("Ready except for the controller's readiness gate: %s.", names(waiting))
 	}
 	return decide(c, cluster, known, virtual, gates), nil
 }

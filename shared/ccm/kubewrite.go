@@ -38,7 +38,7 @@ var kubeWrites = []struct {
 }{
 	{"Error adding finalizer", "services", say.F("Nothing of the Service is synced before it has the finalizer.")},
 	{"Error updating pod readiness gates", "pods/status",
-		say.F("The load balancer is synced, but Pods do not learn that they serve it, and rollouts that wait for that stop.")},
+		say.F("The load balancer is synced, but the readiness gates of the Pods are not set, so rollouts that wait for them stall.")},
 	{"Error adding service hash", "services/status",
 		say.F("The load balancer is synced, but the Service gets neither the labels nor a new address.")},
 	{"Error updating load balancer status", "services/status", say.F("The load balancer is synced, but the Service does not get its address.")},
