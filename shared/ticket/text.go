@@ -211,19 +211,19 @@ func count(n int, one string) say.Text {
 
 var results = map[event.Result]say.Text{
 	event.Asked:      say.F("it needs a person"),
-	event.Failed:     say.F("lbremedy could not find out or could not write"),
+	event.Failed:     say.F("lbremedy could not find the cause, or could not write the fix"),
 	event.Unsettled:  say.F("written, but the failure came back or nothing proves success"),
 	event.Planned:    say.F("only planned, since the policy observes"),
 	event.Fixed:      say.F("fixed by lbremedy, and proven to work"),
 	event.Synced:     say.F("synced after a write by lbremedy; that traffic can flow is not proven"),
 	event.Gone:       say.F("recovered, without a fix by lbremedy"),
 	event.Superseded: say.F("it fails in another way now"),
-	event.Undone:     say.F("what lbremedy wrote was taken back"),
+	event.Undone:     say.F("the fix was undone"),
 	event.OutOfScope: say.F("it is not a failed sync of this cloud"),
 	Moved:            say.F("it fails for another cause now"),
 	ByHand:           say.F("closed by hand"),
 	Rejected:         say.F("its plan was rejected"),
-	Muted:            say.F("a label says that nobody is to be asked"),
+	Muted:            say.F("muted by a label"),
 }
 
 var questions = map[event.Status]say.Text{
