@@ -45,7 +45,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	if !x.object.Room(*rec) {
 		rec.Steps, rec.Changes = nil, nil
 		rec.Ask = rec.Ask.Then(say.F("Make the change by hand."))
-		return ask(event.Asked, say.F("The plan is too large: what lbremedy knows of a Service has at most %d KiB.", event.MaxDocument>>10))
+		return ask(event.Asked, say.F("The plan is too large: lbremedy stores at most %d KiB for each Service.", event.MaxDocument>>10))
 	}
 	rec.Risk = x.risk.String()
 

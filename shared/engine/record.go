@@ -97,8 +97,8 @@ func (x *run) tellCrash(e machine.Entry) error {
 		rec.Event, rec.EventTime, rec.Message = x.ev.ID, x.ev.Failure.Last, x.ev.Failure.Message
 	}
 	rec.Crashes = x.object.State.Case(e.Class).Crashes
-	rec.Finding = say.F("%d runs on this event in a row never ended.", rec.Crashes)
-	rec.Ask = say.F("Check the log of the function for why it stops, then replay the event.")
+	rec.Finding = say.F("%d consecutive runs on this event did not finish.", rec.Crashes)
+	rec.Ask = say.F("Check the log of lbremedy up for why it stopped, then replay the event.")
 	x.object.State.Outbox = append(x.object.State.Outbox, e)
 	return x.object.Append(rec)
 }

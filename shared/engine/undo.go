@@ -20,8 +20,8 @@ var ErrNoUndo = errors.New("it can't be undone")
 
 // Undo undoes the steps of a case's attempts, as [document.Store.Applied] returns them, the last step first, and records it. It stops before
 // the first step whose target is not as the plan left it, with an error that says where. Resync steps have nothing to undo; a step with
-// nothing left to undo is Found. The error is ErrNoUndo for a value that a load balancer created since rules out. After an error and an
-// empty record, nothing was written. Because a person ordered it, pauses, freezes and observe mode do not hold it back.
+// nothing left to undo is Found. The error is ErrNoUndo for a value that no longer fits because a load balancer was created in the
+// meantime. After an error and an empty record, nothing was written. Because a person ordered it, pauses, freezes and observe mode do not hold it back.
 func Undo(ctx context.Context, env *Env, r *remedy.Remedy, applied []event.Record) (event.Record, error) {
 	if _, err := undo(ctx, env, r, applied, true); err != nil { // an undo that can't begin leaves no record
 		return event.Record{}, err

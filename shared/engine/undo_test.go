@@ -188,7 +188,7 @@ func TestUndoRefuses(t *testing.T) {
 	}
 }
 
-// A value that a load balancer created since rules out is not restored.
+// A value that no longer fits, because a load balancer was created in the meantime, is not restored.
 func TestUndoRuledOut(t *testing.T) {
 	t.Parallel()
 	zone := ccm.Prefix + ccm.MasterZone

@@ -236,7 +236,7 @@ func (l Permission) Allows(r *Remedy, risk Risk, oneWay say.Text) (bool, say.Tex
 	case l.Mode != Fix:
 		return false, say.F("Observe mode: plans are shown and never applied.").Then(l.Why)
 	case r.OptIn && !l.Named:
-		return false, say.F("The class %s is applied only if the policy file names it, which it does not.", r.Class)
+		return false, say.F("Plans of the class %s are applied only if the policy file names the class. It does not.", r.Class)
 	case risk > l.Risk:
 		return false, say.F("The risk of the plan is %s. The policy applies plans up to %s automatically.", risk, l.Risk).Then(l.Why)
 	case len(oneWay) > 0 && !l.OneWay:
