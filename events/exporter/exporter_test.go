@@ -948,8 +948,8 @@ func TestHostileEvents(t *testing.T) {
 	hostile("no-uid", "invalid event: the Service has no UID", func(e *corev1.Event) { e.InvolvedObject.UID = "" })
 	hostile("wildcard", `invalid event: service UID ">" is not a UUID`, func(e *corev1.Event) { e.InvolvedObject.UID = ">" })
 	hostile("tokens", "is not a UUID", func(e *corev1.Event) { e.InvolvedObject.UID = "a.b c\r\nd.*.eeeeeeeeeeeeeeeeeeeeeeeee" })
-	hostile("path", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "../../nodes/x" })
-	hostile("no-name", "no Service can be called", func(e *corev1.Event) { e.InvolvedObject.Name = "" })
+	hostile("path", "is not a valid Service name", func(e *corev1.Event) { e.InvolvedObject.Name = "../../nodes/x" })
+	hostile("no-name", "is not a valid Service name", func(e *corev1.Event) { e.InvolvedObject.Name = "" })
 	hostile("large", "", func(e *corev1.Event) {
 		e.Type = "Warning"
 		e.Action = strings.Repeat("x", 100)

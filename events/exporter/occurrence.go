@@ -108,7 +108,7 @@ func (o occurrence) invalid() error {
 		return err
 	}
 	if !kube.ValidName(o.Object.Namespace) || !kube.ValidName(o.Object.Name) {
-		return fmt.Errorf("no Service can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)
+		return fmt.Errorf("%.100q is not a valid Service name", o.Object.Namespace+"/"+o.Object.Name)
 	}
 	if o.Object.Namespace != o.Namespace {
 		return fmt.Errorf("the Event lies in namespace %.100q and is about a Service of %s", o.Namespace, o.Object.Namespace)

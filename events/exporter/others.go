@@ -90,7 +90,7 @@ func (e *Exporter) proves(w *waiting) error {
 
 func (o occurrence) invalidOther() error {
 	if o.kind == event.KindNode && (!kube.ValidName(o.Object.Name) || o.Object.Namespace != "") {
-		return fmt.Errorf("no node can be called %.100q", o.Object.Namespace+"/"+o.Object.Name)
+		return fmt.Errorf("%.100q is not a valid node name", o.Object.Namespace+"/"+o.Object.Name)
 	}
 	return nil
 }

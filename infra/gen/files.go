@@ -48,7 +48,7 @@ func check(all []*remedy.Remedy, names []string) error {
 		}
 		taken := []string{upClass, engineClass, notifierClass, doctorClass, chatClass, probeClass, testClass, "exporter"}
 		if slices.Contains(taken, r.Class) || strings.HasPrefix(r.Class, doctor.ClassPrefix) {
-			errs = append(errs, fmt.Errorf("class %s: a program has what belongs to that name: choose another ID", r.Class))
+			errs = append(errs, fmt.Errorf("class %s: the names that follow from this ID belong to a program: choose another ID", r.Class))
 		}
 		name := folders.Name(r.Class)
 		if other, ok := folder[name]; ok {

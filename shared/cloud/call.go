@@ -309,7 +309,7 @@ func (c *client) exchange(ctx context.Context, key Key, request requests.AcsRequ
 func (c *client) sign(key Key, request requests.AcsRequest, t *transport) (err error) {
 	defer func() {
 		if recover() != nil {
-			err = errors.New("the SDK broke down over the request")
+			err = errors.New("the SDK panicked on the request")
 		}
 	}()
 	config := sdk.NewConfig().WithAutoRetry(false).WithScheme(requests.HTTPS).WithUserAgent("lbremedy")

@@ -81,7 +81,7 @@ func (s CS) Cluster(ctx context.Context) (Cluster, error) {
 			meta = metadata{}
 			if a.MetaData != "" {
 				if err := json.Unmarshal([]byte(a.MetaData), &meta); err != nil {
-					return fmt.Errorf("the cluster's meta_data is not what it should be: %w", err)
+					return fmt.Errorf("unexpected form of the cluster's meta_data: %w", err)
 				}
 			}
 			pods, err = meta.podVSwitches(a.Parameters.PodVSwitchIDs, a.NetworkConfig.PodVSwitchIDs)
@@ -157,7 +157,7 @@ func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
 	for _, n := range named {
 		list, err := idsIn(n)
 		if err != nil {
-			return nil, fmt.Errorf("the cluster's pod vSwitches are not what they should be: %w", err)
+			return nil, fmt.Errorf("unexpected form of the cluster's pod vSwitches: %w", err)
 		}
 		ids = append(ids, list...)
 	}
@@ -169,11 +169,11 @@ func (m metadata) podVSwitches(named ...json.RawMessage) ([]string, error) {
 			PodVSwitchID json.RawMessage `json:"PodVswitchId"`
 		}
 		if err := json.Unmarshal([]byte(a.Config), &config); err != nil {
-			return nil, fmt.Errorf("the configuration of add-on %s is not what it should be: %w", a.Name, err)
+			return nil, fmt.Errorf("unexpected form of the configuration of add-on %s: %w", a.Name, err)
 		}
 		list, err := idsIn(config.PodVSwitchID)
 		if err != nil {
-			return nil, fmt.Errorf("PodVswitchId of add-on %s is not what it should be: %w", a.Name, err)
+			return nil, fmt.Errorf("unexpected form of PodVswitchId of add-on %s: %w", a.Name, err)
 		}
 		ids = append(ids, list...)
 	}

@@ -103,14 +103,14 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 	if rpc {
 		var envelope wireError
 		if err := json.Unmarshal(body, &envelope); err != nil {
-			return e.bad(fmt.Errorf("the answer is not what it should be: %w", err))
+			return e.bad(fmt.Errorf("unexpected form of the answer: %w", err))
 		}
 		if e.RequestID = string(envelope.RequestID); e.RequestID == "" {
 			return e.bad(lack("a request ID"))
 		}
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return e.bad(fmt.Errorf("the answer is not what it should be: %w", err))
+		return e.bad(fmt.Errorf("unexpected form of the answer: %w", err))
 	}
 	return check(into, wrong, e)
 }

@@ -890,7 +890,7 @@ func TestTheSDKBreaksDown(t *testing.T) {
 		r.InitWithApiInfo("Slb", "2014-05-15", "DescribeRegions", "slb", "openAPI")
 		return r
 	}})
-	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNotSent || e.Message != "the SDK broke down over the request" {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Code != codeNotSent || e.Message != "the SDK panicked on the request" {
 		t.Errorf("got %v", err)
 	}
 }

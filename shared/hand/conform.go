@@ -159,14 +159,14 @@ func (c conformance) finds(ctx context.Context, one Recorded) error {
 	}
 	is, was := canonical(got), canonical(one.Want)
 	if is != was {
-		return fmt.Errorf("it finds out %s, and the record says %s", is, was)
+		return fmt.Errorf("the hand answers %s, but the recorded case expects %s", is, was)
 	}
 	if len(got.Steps) == 0 {
 		return nil
 	}
 	stands, err := c.Look(ctx, LookRequest{About: about, For: Check, Steps: got.Steps})
 	if err == nil && stands.State != Todo {
-		err = fmt.Errorf("the first step of its plan is %q by its own word, and not %q", stands.State, Todo)
+		err = fmt.Errorf("a check of the first step returns %q, want %q", stands.State, Todo)
 	}
 	return err
 }

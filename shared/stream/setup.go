@@ -218,7 +218,7 @@ func (s *Stream) setupStream(ctx context.Context, want, usual jetstream.StreamCo
 		case denied(in):
 			for _, change := range changes {
 				if slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(change, name) }) {
-					return fmt.Errorf("it can't be worked with: it should have %s, and %w; run lbremedy up --setup as a user who may change it", change, ErrDenied)
+					return fmt.Errorf("its settings do not fit: it needs %s, and %w; run lbremedy up --setup as a user who may change it", change, ErrDenied)
 				}
 			}
 			lacks = []string{fmt.Sprintf("Stream %s should have %s, and this user of NATS may not change it; run lbremedy up --setup as a user who may.",
