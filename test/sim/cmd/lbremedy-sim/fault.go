@@ -58,7 +58,7 @@ func (f fault) does() string {
 func (p *program) fault() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault",
-		Short: "Put faults in the way of calls, list and remove them",
+		Short: "Inject faults into calls, list and remove them",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -77,12 +77,12 @@ func (p *program) faultAdd() *cobra.Command {
 	var delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "add [PRODUCT:]ACTION",
-		Short: "Put a fault in the way of calls from now on",
-		Long: `Put a fault in the way of calls: of those to an ACTION, in which * stands for any text,
-of a product, as RAM writes it, and of one --caller. Of several faults that fit a call the
-oldest hits. Without --count it stands until it is removed.
+		Short: "Inject a fault into calls from now on",
+		Long: `Inject a fault into calls: those to an ACTION, in which * stands for any text, of a
+product, as RAM writes it, and of one --caller. If several faults match a call, the oldest
+one applies. Without --count it stays active until it is removed.
 
-The answer is the fault's number.`,
+The output is the number of the fault.`,
 		Example: `  lbremedy-sim fault add 'slb:Create*' --code Throttling.User --count 3
   lbremedy-sim fault add slb:DescribeLoadBalancers --caller controller --delay 30s
   lbremedy-sim fault add nlb:CreateLoadBalancer --code OperationDenied.X --status 409 --message 'No.'
@@ -147,7 +147,7 @@ func matching(product, pattern string) []string {
 func (p *program) faultLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls",
-		Short:             "List the faults that stand",
+		Short:             "List the active faults",
 		Args:              command.Exactly(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -161,7 +161,7 @@ func (p *program) faultLs() *cobra.Command {
 			}
 			return p.print(list, func() error {
 				if len(list) == 0 {
-					p.note("No fault stands.")
+					p.note("No faults are active.")
 					return nil
 				}
 				rows := [][]any{}
@@ -220,7 +220,7 @@ func (p *program) faultRm() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "remove all that stand")
+	cmd.Flags().BoolVar(&all, "all", false, "remove all active faults")
 	return cmd
 }
 
@@ -261,7 +261,7 @@ func (p *program) calls() *cobra.Command {
 	var follow, forget bool
 	cmd := &cobra.Command{
 		Use:   "calls",
-		Short: "Show what was called, and follow what is",
+		Short: "Show past calls, and follow new ones",
 		Long: `Show the last calls to the cloud: when, by whom, with what outcome and what parameters.
 With --follow each further call comes as a line as it is answered, until interrupted:
 with -o json a line of JSON, with yaml a document.`,

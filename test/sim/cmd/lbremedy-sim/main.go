@@ -46,13 +46,13 @@ func (p *program) run(ctx context.Context, args []string) int {
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lbremedy-sim",
-		Short: "Run a simulated Alibaba Cloud, break it, and heal it",
+		Short: "Run a simulated Alibaba Cloud, break it, and repair it",
 		Long: `lbremedy-sim runs a simulated Alibaba Cloud on a loopback address, and beside it the
 simulated controller that syncs the Services of a cluster with it.
 
 Begin with "lbremedy-sim up" in one terminal. In another, eval "$(lbremedy-sim env)"
 makes lbremedy and the SDKs talk to it; "ls", "set" and "fault" look at what there is,
-change it, and put faults in the way of calls; "calls --follow" shows what is called.
+change it, and inject faults into calls; "calls --follow" shows the calls.
 
 Each global flag has a variable: --server is LBREMEDY_SIM, --name LBREMEDY_SIM_NAME and
 --state-dir LBREMEDY_SIM_STATE_DIR.

@@ -309,7 +309,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("the fault did nothing: %v", err)
 	}
 	p.good("fault", "rm", "--all")
-	has(p.run(t.Context(), "", "fault", "ls").err, "No fault stands.")
+	has(p.run(t.Context(), "", "fault", "ls").err, "No faults are active.")
 	describe(t, a.Environment)
 	has(p.good("calls"), "operator", "slb:DescribeLoadBalancers", "400", "Throttling.User", "RegionId=cn-hangzhou")
 	if got := p.good("calls", "--code", "Throttling.User", "--last", "1", "-o", "json"); strings.Count(got, `"action"`) != 1 {
@@ -572,7 +572,7 @@ func TestCompletion(t *testing.T) {
 		"set world account.b":    "account.balance=",
 		"set lb lb-a ta":         "tags[",
 		"add vsw vsw-b fr":       "free=",
-		"fault a":                "add\tPut a fault in the way of calls from now on",
+		"fault a":                "add\tInject a fault into calls from now on",
 		"fault add slb:CreateL":  "slb:CreateLoadBalancer",
 		"fault add * --code Thr": "Throttling.User",
 		"calls --product s":      "slb",

@@ -197,8 +197,8 @@ func (p *program) add() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND ID [FIELD=VALUE...]",
 		Short: "Add a thing",
-		Long: `Add a thing that is not there yet, behind everybody's back. What is left out has its
-usual value; a load balancer without an address gets one.`,
+		Long: `Add a thing that is not there yet, bypassing the API. What is left out has its usual
+value; a load balancer without an address gets one.`,
 		Example: `  lbremedy-sim add vswitches vsw-b zone=cn-hangzhou-i free=3
   lbremedy-sim add lb lb-by-hand name=web vswitch=vsw-1 'tags[owner]=somebody'
   lbremedy-sim add policies p -f policy.yaml`,
@@ -237,8 +237,8 @@ func (p *program) set() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set KIND ID FIELD=VALUE... | set world FIELD=VALUE...",
 		Short: "Change fields of a thing, or of the world",
-		Long: `Change fields of a thing behind everybody's back: to break it, or to heal it. A VALUE of
-null takes the field away. A FIELD in a field has a dot before it, or stands in brackets
+		Long: `Change fields of a thing, bypassing the API: to break it, or to repair it. A VALUE of
+null removes the field. A FIELD in a field has a dot before it, or stands in brackets
 where its name has dots; a list is given whole, as YAML or with commas.
 
 With --file the change is a JSON merge patch (RFC 7386), in YAML or JSON. Nothing is
