@@ -21,9 +21,9 @@ func planCommand(p *cli.Program) *cobra.Command {
 		Use:   "plan " + cli.ObjectArg + "...",
 		Short: "Diagnose a failure now, and show what would be done",
 		Long: `Diagnose the newest failure of a Service, a node or the cluster with your own credentials for the cluster and
-the cloud, and show what would be done. Nothing is written, and no NATS is needed. Where
-one is known, the plan is judged by the policy in force and the journal; without it and
-without --policy, for observe mode.`,
+the cloud, and show what would be done. Nothing is written, and no NATS is needed.
+With NATS, the plan is checked against the policy in force and the journal; without it,
+against observe mode. --policy replaces that policy.`,
 		Example: "  lbremedy plan shop/web\n  lbremedy plan node/cn-hangzhou.10.0.0.7\n  lbremedy plan cluster",
 	})
 }

@@ -46,8 +46,8 @@ func approve(p *cli.Program) *cobra.Command {
 		Long: `Approve the plan of a case that needs approval. The running worker or function diagnoses
 the failure again, and applies the plan once if it is still the same. A plan that has
 changed needs a new approval. An approval overrides risk, budgets and breakers, but not
-a pause, a freeze or the limit of attempts. The policy may want the approvals of several
-people, or of some only.
+a pause, a freeze or the limit of attempts. The policy may require several approvals, or
+approvals from certain people.
 
 To take back your rejection of a plan, approve it.
 
@@ -76,7 +76,7 @@ Name a case by its ID or the start of it, or a Service of which one case waits f
 approval.
 
 ` + whoMay,
-		Example: `  lbremedy reject shop/web --comment 'the load balancer is to go'
+		Example: `  lbremedy reject shop/web --comment 'we are deleting this load balancer'
   lbremedy reject 3f9a12bc --digest 0f8e…`,
 	})
 }
@@ -108,7 +108,7 @@ func (a *answer) run(ctx context.Context, name string) error {
 	case a.life < time.Minute || a.life > 30*24*time.Hour:
 		return command.Wrong("--for: %s is not between a minute and 30 days", a.life)
 	case len(a.comment) > 1024:
-		return command.Wrong("--comment: it has %d bytes, and 1024 are the most", len(a.comment))
+		return command.Wrong("--comment: it has %d bytes; the limit is 1024", len(a.comment))
 	case a.print && a.user.Name == "":
 		return command.Wrong("--print: name who creates the Approval with --user, as kubectl auth whoami says it")
 	case !a.print && (a.user.Name != "" || len(a.user.Groups) > 0):

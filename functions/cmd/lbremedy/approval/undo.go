@@ -31,16 +31,17 @@ func undo(p *cli.Program) *cobra.Command {
 		Use:   "undo CASE|NAMESPACE/SERVICE",
 		Short: "Undo what was done in a case; writes with --apply",
 		Long: `Undo the steps of all attempts of a case, the last step first. It stops before the first
-step whose target has changed since lbremedy wrote it, and says what differs. It puts
-nothing back that a load balancer created since rules out. A step that is already undone,
-or whose target is gone, is not written again, and the journal says so.
+step whose target has changed since lbremedy wrote it, and says what differs. A
+value that no longer fits, because a load balancer was created in the meantime, is not
+restored. A step that is already undone, or whose target is gone, is not written again, and
+the journal says so.
 
 Without --apply nothing is written: the same is checked, the API server tries the writes
 to the cluster, and the exit code is that of --apply. At a terminal, --apply shows the steps
 and asks before it writes; --yes doesn't ask.
 
-The failure that was fixed comes back. Other cases may be fixed by what is undone: of one
-policy that all Services need, say. They are listed. --apply then needs --shared, or asks
+The failure that was fixed comes back. Other cases may depend on what is undone, such as a
+RAM policy that all Services need. They are listed. --apply then needs --shared, or asks
 you to type the ID of the case.
 
 Name a case by its ID or the start of it, or a Service of which one case has steps to

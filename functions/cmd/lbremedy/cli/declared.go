@@ -64,7 +64,7 @@ func ParseDeclared(text []byte) (*remedy.Remedy, error) {
 	case len(r.Texts) == 0 && len(r.Codes) == 0:
 		return nil, fmt.Errorf("the class %s has no texts and no codes: no failure would be of it", r.Class)
 	case len(r.Formats) == 0:
-		return nil, fmt.Errorf("the class %s has no formats: it could say nothing", r.Class)
+		return nil, fmt.Errorf("the class %s declares no formats, so it cannot report a finding", r.Class)
 	}
 	for _, g := range r.Reads {
 		if !Reads(g) || g.Resource == "secrets" {

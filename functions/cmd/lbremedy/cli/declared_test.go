@@ -97,7 +97,7 @@ func TestBadDeclarations(t *testing.T) {
 		"a read of secrets":       {[]string{declaration + "reads: [get secrets]\n"}, "as a read"},
 		"no read":                 {[]string{declaration + "reads: [all]\n"}, "neither a RAM action nor a verb"},
 		"our own annotation":      {[]string{with("example.com/owner", "lbremedy.io/pause")}, "lbremedy's own"},
-		"no sentences":            {[]string{with(`["The annotation %s is missing."]`, "[]")}, "it could say nothing"},
+		"no sentences":            {[]string{with(`["The annotation %s is missing."]`, "[]")}, "it cannot report a finding"},
 		"too long":                {[]string{declaration + "#" + strings.Repeat("a", 64<<10)}, "64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

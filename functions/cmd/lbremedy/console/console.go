@@ -48,7 +48,7 @@ func Command(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Show cases, questions, findings and the policy in a browser, and answer there",
-		Long: `Start a server that shows lbremedy in a browser, until Ctrl-C: how it stands now, the
+		Long: `Start a server that shows lbremedy in a browser, until Ctrl-C: its current status, the
 questions that wait for a person, each case, the findings of the doctor, the policy and the
 classes. Pages change by themselves when the journal does.
 

@@ -217,7 +217,7 @@ func retryCommand(p *cli.Program) *cobra.Command {
 		Short: "Send dead letters again",
 		Long: `Send dead letters to their origin again, and remove each once it is stored there. A
 letter stays, and the exit code is 1, if no function would handle it, if it is an Event
-that an exporter could not publish, or if it was too long to be kept whole. If a newer
+that an exporter could not publish, or if it was truncated when it was stored. If a newer
 failure of the same Service and class exists, the letter is only removed.
 
 You can stop it at any time and run it again: no letter is lost or sent twice.`,

@@ -114,8 +114,8 @@ func statusCommand(p *cli.Program) *cobra.Command {
 	var scope cli.Scope
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show on one screen how lbremedy stands",
-		Long: `Show on one screen how lbremedy stands in a cluster: its connection, policy, pauses, open
+		Short: "Show the status of lbremedy on one screen",
+		Long: `Show the status of lbremedy in a cluster on one screen: connection, policy, pauses, open
 breakers, spent budgets, whether the exporter is alive, what is queued, which cases wait for whom,
 and what was fixed in the last 24 hours. It only reads. What cannot be read is shown as
 unknown. The cluster is that of --cluster, or else the only one that NATS knows.

@@ -44,7 +44,7 @@ func TestParts(t *testing.T) {
 		"probes too often":      {append(nats, "--probe", "1m"), "--probe: 1m is less than 3m"},
 		"probe of no class": {append(nats, "--probe", "10m", "--probe-classes", "quotas"),
 			`--probe-classes: unknown class "quotas": the nearest are quota, `},
-		"probes in no place":    {append(nats, "--probe", "10m", "--probe-namespace", "A/b"), "--probe-namespace: no namespace can be called"},
+		"probes in no place":    {append(nats, "--probe", "10m", "--probe-namespace", "A/b"), "--probe-namespace: \"A/b\" is not a valid namespace name"},
 		"notifier's kubeconfig": {append(nats, "--parts", "notifier", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"worker's kubeconfig":   {append(nats, "--parts", "worker", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},
 		"exporter's kubeconfig": {append(nats, "--parts", "exporter", "--kubeconfig", "nowhere"), "there is no kubeconfig nowhere"},

@@ -28,7 +28,7 @@ const shortest = probe.Patience + time.Minute
 
 func (p *probes) flags(of *cli.Program, cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&p.every, "probe", 0,
-		"at this `interval`, such as 10m, make an Event that fails nothing for each class and measure when it comes to its outcome (default: never)")
+		"at this `interval`, such as 10m, create a harmless test Event for each class and measure how long its outcome takes (default: never)")
 	cmd.Flags().StringVar(&p.namespace, "probe-namespace", "lbremedy", "`namespace` of the Service "+event.ProbeService+", which the probes are about")
 	cmd.Flags().StringSliceVar(&p.classes, "probe-classes", nil, "`classes` to probe, separated by commas (default all)")
 	command.Complete(cmd, "probe-classes", of.CompleteClasses)
@@ -43,7 +43,7 @@ func (p *probes) check(of *cli.Program, parts parts) error {
 	case p.every < shortest:
 		return command.Wrong("--probe: %s is less than %s, which a probe may take", p.every, shortest)
 	case !kube.ValidName(p.namespace):
-		return command.Wrong("--probe-namespace: no namespace can be called %q", p.namespace)
+		return command.Wrong("--probe-namespace: %q is not a valid namespace name", p.namespace)
 	}
 	if len(p.classes) == 0 {
 		p.classes = of.Classes()

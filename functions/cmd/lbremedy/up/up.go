@@ -90,8 +90,8 @@ With --parts it runs only some of them, next to others on the NATS of --nats: th
 stores failures, the worker handles them, and the notifier opens tickets and exports the
 metrics of the stream.
 
-With --probe the notifier makes an Event that fails nothing for each class, about the
-Service lbremedy-probe, which must exist, and measures when it comes to an outcome.
+With --probe the notifier creates a harmless test Event for each class, about the Service
+lbremedy-probe, which must exist, and measures how long its outcome takes.
 
 Each class is handled in this process, or by a function where the file of --routes names
 one. Calls of functions are signed with the key of --engine-key, which "lbremedy keys" makes.
@@ -104,7 +104,7 @@ policy.yaml the policy is. It is read before each write: from disk, or from the 
 While it is missing, unreadable or invalid, nothing is written; no older policy takes its
 place. "lbremedy policy show" says what is in force.
 
-With --setup it creates or updates what lbremedy needs in NATS, and ends. A stream that is
+With --setup it creates or updates what lbremedy needs in NATS, and exits. A stream that is
 larger than the default stays so: only a flag for its size or age makes it smaller.
 
 Standard output has one line for each change of a case, or the whole record with -o json.
@@ -136,7 +136,7 @@ Traces are sent to the OpenTelemetry collector in OTEL_EXPORTER_OTLP_ENDPOINT.`,
 	cmd.Flags().IntVar(&u.burst, "namespace-burst", exporter.DefaultBurst, "`number` of failures of one namespace that are published at once")
 	u.posts.Flags(cmd.Flags().StringVar)
 	p.SecretFlag(cmd, &u.secrets)
-	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and end")
+	cmd.Flags().BoolVar(&u.setup, "setup", false, "create or update what lbremedy needs in NATS, and exit")
 	cmd.Flags().IntVar(&u.streams.Replicas, "replicas", 0, "replicas of new streams; 0: one, and existing streams keep theirs")
 	sizeFlags(cmd, &u.streams)
 	u.probes.flags(p, cmd)
