@@ -14,15 +14,15 @@ type Doctor struct {
 	checks            []string
 }
 
-// Doctor registers the metrics of scheduled runs. Findings stay until the next run has ended well; the result of a failed run is unknown.
+// Doctor registers the metrics of scheduled runs. Findings stay until the next run has succeeded; the result of a failed run is unknown.
 func (m *Metrics) Doctor(checks []string, every time.Duration) *Doctor {
 	d := &Doctor{
-		last: m.gauges("lbremedy_doctor_last_timestamp_seconds", "When the last scheduled run on the cluster ended well, in whichever process, in seconds since "+
-			"1970; before the first one, when a process first wanted to know.").WithLabelValues(),
+		last: m.gauges("lbremedy_doctor_last_timestamp_seconds", "Unix time of the last successful scheduled run on the cluster, in any process; before "+
+			"the first one, when a process first asked.").WithLabelValues(),
 		took: m.gauges("lbremedy_doctor_read_seconds", "How long the last scheduled run took to read cluster and cloud; 0 before the first one.").
 			WithLabelValues(),
 		findings: m.gauges("lbremedy_doctor_findings", "What the last scheduled run found, by check and severity.", "check", "severity"),
-		unknown:  m.gauges("lbremedy_doctor_unknown", "Things of which the last scheduled run could not tell how they stand, by check.", "check"),
+		unknown:  m.gauges("lbremedy_doctor_unknown", "Items that the last scheduled run could not check, by check.", "check"),
 		failures: m.counters("lbremedy_doctor_failures_total", "Scheduled runs that failed; the next one tries again.").WithLabelValues(),
 		checks:   checks,
 	}
@@ -47,7 +47,7 @@ func (d *Doctor) Ended(at time.Time, took time.Duration, findings map[[2]string]
 	}
 }
 
-// Last sets when another process's last scheduled run ended well; that process publishes its findings.
+// Last sets when another process's last scheduled run succeeded; that process publishes its findings.
 func (d *Doctor) Last(at time.Time) {
 	if d != nil {
 		d.last.Set(unix(at))

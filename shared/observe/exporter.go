@@ -30,7 +30,7 @@ func (m *Metrics) Exporter(ask func() Export) {
 			"ignored": x.Ignored, "reported": x.Reported, "overtaken": x.Overtaken, "published": x.Published,
 			"kept": x.Kept, "dead": x.Dead, "strange": x.Strange, "released": x.Released,
 		} {
-			to(float64(n), "lbremedy_events_ended_total", "What became of the Events that were seen; those without an end wait.", "end", end)
+			to(float64(n), "lbremedy_events_ended_total", "Events that were seen, by result; Events without a result are still pending.", "end", end)
 		}
 		to(float64(x.Relists), "lbremedy_event_lists_total", "Lists of all Events, at the start and where a watch could not go on.")
 		to(float64(x.Retries), "lbremedy_publish_retries_total", "Publishes that were tried again.")
@@ -45,7 +45,7 @@ func (m *Metrics) Exporter(ask func() Export) {
 		to(float64(x.Saves), "lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.")
 		to(x.Lag.Seconds(), "lbremedy_publish_lag_seconds", "For how long the oldest failure that isn't published yet has been known; 0 if none waits.")
 		to(number(x.Ready), "lbremedy_exporter_ready", "Whether Events are read and get through, 1 or 0.")
-		to(unix(x.Last), "lbremedy_last_event_timestamp_seconds", "When an Event about a Service was last seen, in seconds since 1970; 0 if never.")
+		to(unix(x.Last), "lbremedy_last_event_timestamp_seconds", "Unix time at which an Event about a Service was last seen; 0 if never.")
 	}))
 }
 
@@ -54,7 +54,7 @@ func (m *Metrics) Full(ask func() []string) {
 	m.ours.MustRegister(scraped(func(to emit) {
 		full := ask()
 		for _, name := range []string{stream.Failed, stream.Cases, stream.Dead} {
-			to(number(slices.Contains(full, name)), "lbremedy_stream_full", "Whether a stream took nothing when this program last tried, 1 or 0. It tries again.",
+			to(number(slices.Contains(full, name)), "lbremedy_stream_full", "Whether the stream was full at this program's last write, 1 or 0. The write is retried.",
 				"stream", name)
 		}
 	}))

@@ -16,8 +16,8 @@ type Probe struct {
 // Probe registers the metrics of probes of these classes.
 func (m *Metrics) Probe(classes []string, every time.Duration) *Probe {
 	p := &Probe{
-		last: m.gauges("lbremedy_probe_last_timestamp_seconds", "When the last probe of a class that came through to an outcome did so, in seconds since 1970; "+
-			"before the first one, when the process began.", "class"),
+		last: m.gauges("lbremedy_probe_last_timestamp_seconds", "Unix time at which a probe of a class last came through to an outcome; before the first "+
+			"one, when the process began.", "class"),
 		took: m.gauges("lbremedy_probe_seconds", "How long the last probe of a class that came through took, from the created Event to the outcome in the "+
 			"journal; 0 before the first one.", "class"),
 		late: m.counters("lbremedy_probes_late_total", "Probes of a class that did not come through in time.", "class"),

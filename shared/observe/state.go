@@ -71,8 +71,9 @@ func (s *State) emit(to emit) {
 	if s == nil {
 		return
 	}
-	to(unix(s.Paused), "lbremedy_paused_timestamp_seconds", "Since when all writes are paused, in seconds since 1970; 0 if they are not.")
-	to(float64(s.ClusterLeft), "lbremedy_cluster_budget_left", "Services that may still be written to in the cluster in an hour.")
+	to(unix(s.Paused), "lbremedy_paused_timestamp_seconds", "Unix time since which all writes are paused; 0 if they are not.")
+	to(float64(s.ClusterLeft), "lbremedy_cluster_budget_left", "Services that the budget of the cluster still allows to be written to; a place is "+
+		"free again after an hour.")
 	lost := map[string]int{}
 	for _, a := range s.Ledger.Classes {
 		lost[a.Class] = a.Lost
@@ -80,7 +81,8 @@ func (s *State) emit(to emit) {
 	for _, c := range s.Classes {
 		to(number(slices.Contains(s.Open, c)), "lbremedy_breaker_open", "Whether the breaker of a class is open, 1 or 0: its fixes did not work, and it asks "+
 			"until a person closes it.", "class", c)
-		to(float64(s.Left[c]), "lbremedy_class_budget_left", "Services that may still be written to for a class in 10 minutes.", "class", c)
+		to(float64(s.Left[c]), "lbremedy_class_budget_left", "Services that the budget of a class still allows to be written to; a place is free again "+
+			"after 10 minutes.", "class", c)
 		to(float64(lost[c]), "lbremedy_ledger_lost", "Failures that were published and that nobody has settled in time.", "class", c)
 	}
 	for _, q := range s.Queues {
@@ -93,8 +95,8 @@ func (s *State) emit(to emit) {
 		to(float64(f.Messages), "lbremedy_stream_messages", "Messages in a stream.", "stream", f.Stream)
 		to(float64(f.Bytes), "lbremedy_stream_bytes", "Bytes in a stream.", "stream", f.Stream)
 		if f.Limit > 0 {
-			to(float64(f.Limit), "lbremedy_stream_limit_bytes", "Most bytes that a stream takes; a stream without a limit is not there.", "stream", f.Stream)
+			to(float64(f.Limit), "lbremedy_stream_limit_bytes", "Size limit of a stream, in bytes; absent without a limit.", "stream", f.Stream)
 		}
 	}
-	to(float64(len(s.Ledger.Problems)), "lbremedy_ledger_problems", "What else in the ledger does not balance.")
+	to(float64(len(s.Ledger.Problems)), "lbremedy_ledger_problems", "Other inconsistencies in the ledger.")
 }
