@@ -126,7 +126,7 @@ func reach(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) {
 		f.Text = say.F("From outside the VPC, the node ports of the Service can be reached only through nodes with a public address (%d of %s): %s.",
 			len(public), say.Count(len(nodes), "node"), say.List(public, shown)).
 			And("Their security group must allow the ports.")
-		f.Do = say.F("No action is needed if this is intended. If nobody outside should reach the Service, close the node ports in the security group of "+
+		f.Do = say.F("No action is needed if this is intended. If nobody outside should reach the Service, close the node ports in the security group of " +
 			"these nodes.").
 			And("If everybody should, change its type to LoadBalancer.")
 	}
