@@ -32,14 +32,13 @@ func (m *Metrics) Exporter(ask func() Export) {
 		} {
 			to(float64(n), "lbremedy_events_ended_total", "Events that were seen, by result; Events without a result are still pending.", "end", end)
 		}
-		to(float64(x.Relists), "lbremedy_event_lists_total", "Lists of all Events, at the start and where a watch could not go on.")
+		to(float64(x.Relists), "lbremedy_event_lists_total", "Lists of all Events, at the start and after a watch could not be resumed.")
 		to(float64(x.Retries), "lbremedy_publish_retries_total", "Publishes that were tried again.")
-		to(float64(x.Slowed), "lbremedy_events_slowed_total", "Events that came while their namespace made more than its budget. They wait, and of each "+
-			"Service and class the newest is published.")
-		to(float64(x.Unread), "lbremedy_service_read_errors_total", "Reads of the Service that an Event is about that failed. The Event waits, and the read is "+
-			"made again.")
+		to(float64(x.Slowed), "lbremedy_events_slowed_total", "Events over the budget of their namespace. They wait, and only the newest of each Service "+
+			"and class is published.")
+		to(float64(x.Unread), "lbremedy_service_read_errors_total", "Failed reads of the Service of an Event. The Event waits, and the read is retried.")
 		for end, n := range map[string]int64{"taken": x.Posted, "refused": x.Refused} {
-			to(float64(n), "lbremedy_posts_total", "Requests to exporter --from-http: taken, or refused, since EventBridge has not signed them, or they come too "+
+			to(float64(n), "lbremedy_posts_total", "Requests to exporter --from-http: taken, or refused because EventBridge did not sign them, or they came too "+
 				"late, too often or in another form.", "end", end)
 		}
 		to(float64(x.Saves), "lbremedy_progress_saves_total", "Times that the progress in the cluster's Events was saved.")

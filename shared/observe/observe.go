@@ -117,16 +117,16 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 // needs a series before its first event.
 func (m *Metrics) Runs(classes, kinds []string) {
 	m.classes, m.kinds = classes, kinds
-	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by how they ended. An answer that the journal already had is \"answered\", one that "+
-		"ended before it could be said how is \"error\".", "class", "outcome")
-	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever came of them.", "class")
-	m.repeats = m.counters("lbremedy_repeats_total", "Runs that ended as the last record of the journal says. They are counted there, and "+
-		"leave no record.", "class")
+	m.runs = m.counters("lbremedy_runs_total", "Runs on a failure, by outcome: \"answered\" if the journal already had the answer, \"error\" if the run "+
+		"ended without an outcome.", "class", "outcome")
+	m.runErrors = m.counters("lbremedy_run_errors_total", "Runs that ended with an error, whatever their outcome.", "class")
+	m.repeats = m.counters("lbremedy_repeats_total", "Runs with the same result as the last record in the journal. That record counts them; "+
+		"they add none.", "class")
 	m.steps = m.counters("lbremedy_steps_applied_total", "Steps of plans that were applied.", "class", "kind")
 	m.holds = m.counters("lbremedy_holds_total", "Runs whose plan was allowed and held back.", "class", "hold")
 	m.phases = m.histograms("lbremedy_run_phase_seconds", "How long a phase of a run took; queue is from the Event to the start of the run.", seconds,
 		"class", "phase")
-	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure lasted that was fixed, from the first run on it to the proof.", fixSeconds, "class")
+	m.fixes = m.histograms("lbremedy_fix_seconds", "How long a failure that was fixed lasted, from the first run on it to the proof.", fixSeconds, "class")
 	m.syncs = m.histograms("lbremedy_sync_delay_seconds", "How long the controller took to sync a Service in full after lbremedy had changed it.", syncSeconds).
 		WithLabelValues()
 	for _, c := range classes {

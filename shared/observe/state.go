@@ -83,7 +83,7 @@ func (s *State) emit(to emit) {
 			"until a person closes it.", "class", c)
 		to(float64(s.Left[c]), "lbremedy_class_budget_left", "Services that the budget of a class still allows to be written to; a place is free again "+
 			"after 10 minutes.", "class", c)
-		to(float64(lost[c]), "lbremedy_ledger_lost", "Failures that were published and that nobody has settled in time.", "class", c)
+		to(float64(lost[c]), "lbremedy_ledger_lost", "Failures that were published and not settled in time.", "class", c)
 	}
 	for _, q := range s.Queues {
 		for state, n := range map[string]uint64{"undelivered": q.Undelivered, "in hand": q.InHand} {

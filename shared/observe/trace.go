@@ -12,8 +12,8 @@ func (m *Metrics) Traces(ask func() Spans) {
 	m.ours.MustRegister(scraped(func(to emit) {
 		n := ask()
 		for end, spans := range map[string]int64{"sent": n.Sent, "dropped": n.Dropped} {
-			to(float64(spans), "lbremedy_spans_total", "Spans of traces: those that the collector has taken, and those that were dropped since it did not.", "end", end)
+			to(float64(spans), "lbremedy_spans_total", "Spans of traces: taken by the collector, or dropped because it did not take them.", "end", end)
 		}
-		to(float64(n.Lost), "lbremedy_untraced_runs_total", "Runs of which no spans were made, since too many waited to be sent.")
+		to(float64(n.Lost), "lbremedy_untraced_runs_total", "Runs without spans, because too many spans waited to be sent.")
 	}))
 }
