@@ -31,8 +31,8 @@ func Commands(p *cli.Program) []*cobra.Command {
 }
 
 const whoMay = `The answer is an Approval, an object in the namespace of the Service, which is created with
-your kubeconfig: RBAC says who may, and Kubernetes proves who did. Where the cluster has
-none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
+your kubeconfig: RBAC decides who may create one, and Kubernetes proves who did. Where the
+cluster has none, a person with the rights applies the plan: lbremedy run NAMESPACE/SERVICE --apply --approve DIGEST.
 
 With --print the answer is not given: the Approval is printed as YAML, for the person of
 --user to create it with "kubectl create -f -". A person whose machine does not reach NATS can answer

@@ -41,8 +41,8 @@ and to NATS, the rights in Kubernetes and in RAM that the classes declare, stora
 quotas, the controller and the policy. With --fix-mode also what fix mode needs. Nothing is
 written.
 
-Rights are those of whoever runs it: use the kubeconfig and the access key that lbremedy
-will have.
+It checks the rights of the user that runs it: use the kubeconfig and the access key that
+lbremedy will have.
 
 With --running only one thing is checked: that the lbremedy whose health endpoints are at URL is
 ready and knows its state. "helm test" runs it in a Pod.
