@@ -272,6 +272,9 @@ func (s Store) Note(ctx context.Context, uid, class string, next func(last event
 		o.State, _ = machine.Next(o.State, machine.Input{Now: o.in.Now(), Engine: s.Holder.name, Nonce: rand.Text(), Class: class, Report: report})
 	}
 	decide(machine.Delivered{Event: rec.Event, Again: true})
+	if len(o.State.Outbox) > len(o.Outbox) { // a question about crashes, which the next run asks
+		return false, nil
+	}
 	if len(o.Outbox) > 0 {
 		if err := o.Flush(ctx); err != nil {
 			return false, err

@@ -113,7 +113,7 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 			}
 		}
 	}()
-	if _, look := effect.(machine.Look); !look && x.recorded && ctx.Err() != nil {
+	if _, look := effect.(machine.Look); !look && x.began && ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()

@@ -399,6 +399,13 @@ func TestDocumentUnreadable(t *testing.T) {
 		"something behind it":     `{"v":1}{}`,
 		"a case of another class": `{"v":1,"cases":{"fake":{"record":{"class":"other"}}}}`, "a case that is empty": `{"v":1,"cases":{"fake":null}}`,
 		"an outbox without its record": `{"v":1,"outbox":[{"id":"1","class":"fake"}]}`,
+		"a plan with less than nothing": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting",` +
+			`"plan":{"steps":-1,"next":-1,"proof":0}}]}}`,
+		"more made than planned": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting","plan":{"steps":1,"next":2,"proof":0}}]}}`,
+		"an attempt with less than nothing": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting",` +
+			`"done":[{"number":1,"steps":-1,"maybe":true,"begun":"2026-01-01T00:00:00Z"}]}]}}`,
+		"an order without a plan": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","order":{"id":"1","class":"fake","attempt":1,"step":0},` +
+			`"cases":[{"class":"fake","state":"waiting"}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -410,6 +417,29 @@ func TestDocumentUnreadable(t *testing.T) {
 			r.wrote(0)
 		})
 	}
+}
+
+// TestPanics: a panic outside of a class fails this run alone.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	var broken atomic.Bool
+	now := r.env.Now
+	r.env.Now = func() time.Time {
+		if broken.Load() {
+			panic("the clock is broken")
+		}
+		return now()
+	}
+	r.once("diagnose", func(context.Context) error { broken.Store(true); return nil })
+	rec := r.fails("the run panicked: the clock is broken")
+	if rec.Result != event.Waiting || rec.Wait < 10*time.Second {
+		t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
+	}
+	broken.Store(false)
+	r.advance(time.Minute)
+	r.run()
+	r.wrote(1)
 }
 
 func TestDocumentOfNothing(t *testing.T) {

@@ -284,11 +284,22 @@ func TestRecordsWithoutAPlan(t *testing.T) {
 	if rec := comes(); rec.Result != event.Waiting || rec.Wait != 10*time.Minute {
 		t.Errorf("ended as %q, wait %s", rec.Result, rec.Wait)
 	}
+	r.class.Diagnose = remedy.Always(remedy.Plan{Finding: say.F("f"), Ask: say.F("c")})
+	for range 6 { // the run that was held back is repeated until it leaves its record
+		r.advance(10 * time.Minute)
+		if r.run().Result == event.Asked {
+			break
+		}
+	}
+	if records := len(r.journal()); records != 9 {
+		t.Errorf("%d records after the run that was held back", records)
+	}
+	r.class.Diagnose = turn
 	r.advance(time.Hour)
 	for range 3 {
 		comes()
 	}
-	if records := len(r.journal()); records != 9 {
+	if records := len(r.journal()); records != 10 {
 		t.Errorf("%d records after an hour", records)
 	}
 	r.event.Again = true

@@ -21,15 +21,14 @@ func (x *run) tell(ctx context.Context, was machine.Doc) error {
 		d.Keep(class, d.Record(class))
 	}
 	rested := x.began && !x.rested && d.State.Holder == ""
-	crashed := was.Holder != "" && was.Holder != x.engine() && d.State.Holder == ""
 	noted := false
 	for _, e := range fresh {
 		var err error
 		switch {
-		case e.Code == string(machine.Crashed) && (e.Class != x.r.Class || crashed):
-			err = x.tellCrash(e)
-			x.rec = *d.Case(x.r.Class).Record
-			noted = true
+		case e.Code == string(machine.Crashed):
+			if err = x.tellCrash(e); err == nil && e.Class == x.r.Class { // any class's run may take over the document
+				x.rec, noted = *d.Case(e.Class).Record, true
+			}
 		case e.Code == "planned":
 			x.intend(mine)
 			err = x.append(e, event.Intent)
@@ -99,6 +98,7 @@ func (x *run) tellCrash(e machine.Entry) error {
 	rec.Crashes = x.object.State.Case(e.Class).Crashes
 	rec.Finding = say.F("%d consecutive runs on this event did not finish.", rec.Crashes)
 	rec.Ask = say.F("Check the log of lbremedy up for why it stopped, then replay the event.")
+	x.object.Case(e.Class).Wait = x.object.State.Case(e.Class).Wait.Until.Sub(x.at)
 	x.object.State.Outbox = append(x.object.State.Outbox, e)
 	return x.object.Append(rec)
 }
@@ -171,6 +171,7 @@ func (x *run) rests(ctx context.Context, e *machine.Entry, mine machine.Case) er
 		if wait > 0 {
 			x.log.Warn("the failure ends in one way after the other, and how this run has ended is not recorded", "outcome", rec.Result, "again", wait)
 			rec.Result, rec.Wait, rec.Phase = event.Waiting, wait, event.Settled
+			x.object.State.Case(x.r.Class).Event = "" // the failure is not answered yet
 			return nil
 		}
 		c.Used = used

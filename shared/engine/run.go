@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
@@ -137,7 +138,13 @@ func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(c
 	if err != nil {
 		return event.Record{}, err
 	}
-	defer func() { err = event.Safe(err) }()
+	defer func() {
+		if p := recover(); p != nil { // one object must not stop the others; three such runs become a question
+			x.log.Error("run panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+			rec, err = unread, fmt.Errorf("the run panicked: %v", p)
+		}
+		err = event.Safe(err)
+	}()
 	defer x.leave()
 	return do(ctx, x)
 }

@@ -70,6 +70,9 @@ func ReadDocument(data []byte) (Document, error) {
 	if d.V != DocumentVersion {
 		return Document{}, fmt.Errorf("read the document: it has version %d, and this program reads version %d", d.V, DocumentVersion)
 	}
+	if err := d.State.Valid(); err != nil {
+		return Document{}, fmt.Errorf("read the document: %w", err)
+	}
 	for class, c := range d.Cases {
 		if c == nil || c.Record != nil && c.Record.Class != class {
 			return Document{}, fmt.Errorf("read the document: its case of %q is of another class, or empty", class)

@@ -47,6 +47,9 @@ func (x *explorer) commit(w *world, doc int32, by int) {
 			}
 		}
 	}
+	if err := now.Valid(); err != nil {
+		violated("a document that its reader refuses: %v", err)
+	}
 	for _, c := range now.Cases {
 		class := classOf(c.Class)
 		var was Case

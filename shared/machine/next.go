@@ -2,6 +2,7 @@ package machine
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -78,6 +79,26 @@ func Next(d Doc, in Input) (Doc, []Effect) {
 func (d *Doc) Case(class string) *Case {
 	if i := slices.IndexFunc(d.Cases, func(c Case) bool { return c.Class == class }); i >= 0 {
 		return &d.Cases[i]
+	}
+	return nil
+}
+
+// Valid reports why a stored document is not one that Next has returned: numbers out of range, or an order without its plan.
+func (d *Doc) Valid() error {
+	for _, c := range d.Cases {
+		if p := c.Plan; p != nil && (p.Next < 0 || p.Next > p.Steps) {
+			return fmt.Errorf("%d of %d steps of class %s are made", p.Next, p.Steps, c.Class)
+		}
+		for _, a := range c.Done {
+			if a.Steps < 0 {
+				return fmt.Errorf("%d steps of attempt %d of class %s are made", a.Steps, a.Number, c.Class)
+			}
+		}
+	}
+	if o := d.Order; o != nil {
+		if c := d.Case(o.Class); o.Step < 0 || c == nil || c.Plan == nil && len(c.Done) == 0 {
+			return fmt.Errorf("the order of step %d of class %s has no plan", o.Step, o.Class)
+		}
 	}
 	return nil
 }
