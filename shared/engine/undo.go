@@ -56,6 +56,13 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
+	newest, written := x.object.Plan(x.r.Class)
+	if done := x.object.Mine().Done; !written && len(done) > 0 {
+		newest, written = done[len(done)-1], true
+	}
+	if written && newest.Case != id {
+		return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later", id, newest.Case)
+	}
 	x.begin()
 	x.rec.Case, x.c.ID = id, id
 	x.sign()

@@ -296,6 +296,44 @@ func TestUndoAgainstRun(t *testing.T) {
 	r.wrote(wrote)
 }
 
+// Only the newest case of a class can be undone: the steps of an older one lie below those of the newer one.
+func TestUndoOfOlderCase(t *testing.T) {
+	t.Parallel()
+	for name, wrote := range map[string]event.Result{"fixed": event.Fixed, "not proven yet": event.Waiting} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.env.Watch = long
+			r.on("after 1", r.syncs)
+			first := r.ends(event.Fixed)
+			applied, _ := r.applied()
+			r.annotate("old")
+			r.advance(time.Minute)
+			r.event = r.failure(class, r.now())
+			r.on("after 1", func(context.Context) error { r.sync("h3", "192.168.0.9"); return nil })
+			if wrote == event.Waiting {
+				r.on("after 1", nil)
+				r.env.Watch = 200 * time.Millisecond
+			}
+			second := r.ends(wrote)
+			if first.Case == second.Case {
+				t.Fatalf("both are of case %s", first.Case)
+			}
+			for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
+				if _, err := undo(t.Context(), r.env, r.class, applied); err == nil || !strings.Contains(err.Error(), "can't be undone before case "+second.Case) {
+					t.Errorf("got %v", err)
+				}
+			}
+			r.wrote(2)
+			applied, _, err := r.env.Documents().Applied(t.Context(), second)
+			r.must(err)
+			_, err = engine.Undo(t.Context(), r.env, r.class, applied)
+			r.must(err)
+			r.wrote(3)
+		})
+	}
+}
+
 // A dry run knows what a patch leaves for the next one, and says that it does not know this of a load balancer.
 func TestLookUndoOfSeveralSteps(t *testing.T) {
 	t.Parallel()
