@@ -444,6 +444,7 @@ func TestLookMeetsTheGuards(t *testing.T) {
 			r.class.Annotations = append(r.class.Annotations, "a/b/c")
 			r.steps = []remedy.Step{step.Annotate{Set: map[string]string{"a/b/c": "x"}}}
 		}, "", ""},
+		"a plan waits for its sync": {func(r *rig) { r.ends(event.Waiting) }, event.Waiting, "A plan is under way"},
 		"a plan is under way": {func(r *rig) {
 			r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, settling{act{Name: "2", Annotate: set("a/b", "c", "")}}}
 			r.ends(event.Waiting)
