@@ -246,6 +246,27 @@ func TestPaceClock(t *testing.T) {
 	}
 }
 
+// A run does not wait for a moment at which its order would have expired.
+func TestPaceBeyondExpiry(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = time.Minute
+	for range 6 {
+		_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 5*time.Second)
+		r.must(err)
+	}
+	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+	rec := r.ends(event.Waiting)
+	if rec.Reason != event.AfterOthers || rec.Wait < 20*time.Second {
+		t.Errorf("it waits %s, as %s", rec.Wait, rec.Reason)
+	}
+	r.wrote(0)
+	r.env.Watch = 200 * time.Millisecond
+	r.advance(rec.Wait)
+	r.ends(event.Waiting)
+	r.wrote(1)
+}
+
 // Where others wait for its place, a case looks for the sync less often the longer it takes: each look costs two synced writes.
 func TestWaitingForSync(t *testing.T) {
 	t.Parallel()
