@@ -159,8 +159,9 @@ func (o *Object) Store(ctx context.Context) error {
 	if o.Dry {
 		return nil
 	}
-	o.Rest = 0
-	if order := o.State.Order; order != nil && !order.Expires.IsZero() {
+	if order := o.State.Order; order == nil || order.Expires.IsZero() {
+		o.Rest = 0
+	} else if o.in.Holder != nil { // otherwise the local clock says nothing of it, and its rest stays as it was stored
 		o.Rest = order.Expires.Sub(o.in.Now())
 	}
 	data, err := o.Encode()
