@@ -212,10 +212,8 @@ func (x *run) bars(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Works, Outcome: x.keepsFix(ctx, works)}
 		}
 	}
-	if held, err := x.lock(ctx, v.steps); err != nil {
+	if err := x.lockUndo(ctx); err != nil {
 		return x.found(err)
-	} else if !held {
-		return x.found(fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case))
 	}
 	for i, s := range v.made {
 		a, failed := x.ask(ctx, hand.Check, true, s)
@@ -241,6 +239,14 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		}
 	}
 	return machine.Looked{Answer: machine.Clear}
+}
+
+func (x *run) lockUndo(ctx context.Context) error {
+	held, err := x.lock(ctx, x.undoer.steps)
+	if err == nil && !held {
+		err = fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case)
+	}
+	return err
 }
 
 func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
@@ -276,6 +282,9 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		}
 	}
+	if err := x.lockUndo(ctx); err != nil { // an undo that goes on has lost its locks
+		return x.unguarded(err)
+	}
 	if !x.undoer.begun {
 		if err := x.opens(ctx); err != nil {
 			return x.unguarded(err)
@@ -286,16 +295,15 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return out
 	}
 	if x.person {
+		if err := x.object.Confirm(ctx); err != nil {
+			return x.unguarded(err)
+		}
 		view, err := x.env.Stream.View(x.object.Since(ctx), x.object.Key)
 		if err != nil {
 			return x.unguarded(err)
 		}
 		out.Revision = view[x.object.Key].Revision
 		return out
-	}
-	g, err := x.guards(ctx, false)
-	if err != nil {
-		return x.unguarded(err)
 	}
 	over, around, err := x.readPlace(ctx)
 	if err != nil {
@@ -306,9 +314,11 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		out.Over = x.gone(over)
 		return out
 	}
-	x.stand(around)
-	x.c.Policy, out.Revision = g.policy, g.revision
 	if x.rec.Written.IsZero() {
+		if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil { // the hand gets settings from it
+			return x.unguarded(err)
+		}
+		x.stand(around)
 		works, err := x.works(ctx)
 		if err != nil {
 			return x.unguarded(err)
@@ -318,6 +328,15 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
+	if err := x.object.Confirm(ctx); err != nil {
+		return x.unguarded(err)
+	}
+	g, err := x.guards(ctx, false)
+	if err != nil {
+		return x.unguarded(err)
+	}
+	x.c.Policy, out.Revision = g.policy, g.revision
+	x.stand(around)
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
