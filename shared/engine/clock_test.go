@@ -127,6 +127,26 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
+// A write by a clock that was ahead counts as made when it is read: its proof is not awaited until the local clock has caught up.
+func TestWrittenAhead(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.advance(24 * time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.advance(-24 * time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.advance(4 * time.Minute)
+	r.ends(event.Waiting)
+	r.advance(4 * time.Minute)
+	r.ends(event.Unsettled)
+	r.sync("h2", "192.168.0.9")
+	r.ends(event.Fixed)
+	r.wrote(1)
+}
+
 // A dead run whose clock was ahead holds its Service for no longer than any other.
 func TestClockWasAhead(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,9 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 		}
 		own++
 	}
-	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.Time().UnixNano()), Lives: x.lives, Own: own})
+	// The clock of an earlier request may have been ahead.
+	request := max(uint64(x.env.Time().UnixNano()), x.object.Decided().Request+1)
+	out, err = x.drive(ctx, machine.UndoAsked{Request: request, Lives: x.lives, Own: own})
 	switch {
 	case err != nil:
 		return out, err

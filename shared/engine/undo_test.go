@@ -334,6 +334,23 @@ func TestUndoOfOlderCase(t *testing.T) {
 	}
 }
 
+// A request to undo counts even if an earlier one came from a computer whose clock was ahead.
+func TestUndoAfterClockAhead(t *testing.T) {
+	t.Parallel()
+	r, rec := undone(t)
+	r.advance(time.Hour)
+	tag := func(value string) { r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", value)) }
+	r.once("patched", func(context.Context) error { tag("other"); return nil })
+	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); !errors.Is(err, remedy.ErrMoved) {
+		t.Fatalf("got %v", err)
+	}
+	tag("v")
+	r.advance(-time.Hour)
+	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); err != nil || r.tags()["k"] != "" {
+		t.Errorf("%v, the tags are %v", err, r.tags())
+	}
+}
+
 // A dry run knows what a patch leaves for the next one, and says that it does not know this of a load balancer.
 func TestLookUndoOfSeveralSteps(t *testing.T) {
 	t.Parallel()
