@@ -76,13 +76,30 @@ func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
 		return o, fmt.Errorf("%s: %w", o.Key, err)
 	}
 	o.State.Revision = e.Revision
-	for i := range o.State.Cases { // a clock that jumped back must not prolong a wait
+	now := s.Now()
+	for i := range o.State.Cases { // a clock that was ahead or jumped back must not prolong a wait
 		c := &o.State.Cases[i]
-		if most := s.Now().Add(o.Case(c.Class).Wait); c.Wait.Until.After(most) {
-			c.Wait.Until = most
+		limit(&c.Wait.Until, now.Add(o.Case(c.Class).Wait))
+		limit(&c.Since, now)
+		limit(&c.Failing, now)
+		if c.Plan != nil {
+			limit(&c.Plan.Begun, now)
+			limit(&c.Plan.Written, now)
+		}
+		for j := range c.Attempts { // an attempt is found by when it began
+			limit(&c.Attempts[j], now)
+		}
+		for j := range c.Done {
+			limit(&c.Done[j].Begun, now)
 		}
 	}
 	return o, o.date(ctx)
+}
+
+func limit(at *time.Time, most time.Time) {
+	if at.After(most) {
+		*at = most
+	}
 }
 
 // Mine returns the case of the run's class.
@@ -159,8 +176,9 @@ func (o *Object) Store(ctx context.Context) error {
 	if o.Dry {
 		return nil
 	}
-	o.Rest = 0
-	if order := o.State.Order; order != nil && !order.Expires.IsZero() {
+	if order := o.State.Order; order == nil || order.Expires.IsZero() {
+		o.Rest = 0
+	} else if o.in.Holder != nil { // otherwise the local clock says nothing of it, and its rest stays as it was stored
 		o.Rest = order.Expires.Sub(o.in.Now())
 	}
 	data, err := o.Encode()

@@ -105,7 +105,7 @@ func (e *Holder) beats(ctx context.Context) {
 
 // remove takes an object from a hung run, which loses its next comparison. The next run counts a crash.
 func (e *Holder) remove(ctx context.Context, key string) error {
-	s := Store{Stream: e.stream, Cluster: e.cluster}
+	s := Store{Stream: e.stream, Cluster: e.cluster, Holder: e}
 	o, err := s.Read(ctx, key[strings.LastIndexByte(key, '.')+1:], "")
 	if err != nil || o.State.Holder != e.name {
 		return err

@@ -147,7 +147,7 @@ func (x *run) permits(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		}
 		began := x.env.Time()
-		parked, err := x.env.pace(ctx, resync.Pace())
+		parked, err := x.env.pace(ctx, resync.Pace(), order.Expires.Add(-fresh))
 		if err != nil {
 			return x.unguarded(err)
 		}
@@ -378,13 +378,13 @@ func (e *Env) due(s remedy.Step, rec event.Record, begun time.Time) time.Duratio
 	return settler.Settle() - e.since(since)
 }
 
-// pace waits for the cluster's next free moment for such a step, or returns the time until a moment beyond this run's time.
-func (e *Env) pace(ctx context.Context, every time.Duration) (time.Duration, error) {
+// pace waits for the cluster's next free moment for such a step, or returns the time until a moment beyond this run's time or after by.
+func (e *Env) pace(ctx context.Context, every time.Duration, by time.Time) (time.Duration, error) {
 	wait, err := control.Reserve(ctx, e.Stream, e.Cluster, every)
 	if err != nil {
 		return 0, err
 	}
-	if wait > e.watch() {
+	if wait > min(e.watch(), by.Sub(e.Time())) {
 		return wait, nil
 	}
 	if !retry.Sleep(ctx, wait) {

@@ -127,6 +127,26 @@ func TestClockJumpsBack(t *testing.T) {
 	}
 }
 
+// A write by a clock that was ahead counts as made when it is read: its proof is not awaited until the local clock has caught up.
+func TestWrittenAhead(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.advance(24 * time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.advance(-24 * time.Hour)
+	r.event = r.failure(class, r.now())
+	r.ends(event.Waiting)
+	r.advance(4 * time.Minute)
+	r.ends(event.Waiting)
+	r.advance(4 * time.Minute)
+	r.ends(event.Unsettled)
+	r.sync("h2", "192.168.0.9")
+	r.ends(event.Fixed)
+	r.wrote(1)
+}
+
 // A dead run whose clock was ahead holds its Service for no longer than any other.
 func TestClockWasAhead(t *testing.T) {
 	t.Parallel()
@@ -244,6 +264,27 @@ func TestPaceClock(t *testing.T) {
 			t.Errorf("with a clock that is %s ahead it waits %s, as %s", wrong, rec.Wait, rec.Reason)
 		}
 	}
+}
+
+// A run does not wait for a moment at which its order would have expired.
+func TestPaceBeyondExpiry(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Watch = time.Minute
+	for range 6 {
+		_, err := control.Reserve(t.Context(), r.env.Stream, r.env.Cluster, 5*time.Second)
+		r.must(err)
+	}
+	r.steps = []remedy.Step{paced{act{Name: "1", Annotate: set(key, "new", "old")}}}
+	rec := r.ends(event.Waiting)
+	if rec.Reason != event.AfterOthers || rec.Wait < 20*time.Second {
+		t.Errorf("it waits %s, as %s", rec.Wait, rec.Reason)
+	}
+	r.wrote(0)
+	r.env.Watch = 200 * time.Millisecond
+	r.advance(rec.Wait)
+	r.ends(event.Waiting)
+	r.wrote(1)
 }
 
 // Where others wait for its place, a case looks for the sync less often the longer it takes: each look costs two synced writes.

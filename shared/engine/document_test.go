@@ -99,6 +99,25 @@ func TestRecurrence(t *testing.T) {
 	r.wrote(0)
 }
 
+// A process that only counts anew leaves the rest of a pending order as it was, however wrong its clock is.
+func TestRecountKeepsOrder(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.once("before 1", kill)
+	r.dies()
+	d := r.document()
+	was := d.Rest
+	d.Case(class).Repeats = 1
+	data, err := d.Encode()
+	r.must(err)
+	r.must(r.env.Stream.Put(t.Context(), event.StateKey(r.env.Cluster, string(r.svc.UID)), data))
+	ahead := document.Store{Stream: r.env.Stream, Cluster: r.env.Cluster, Now: func() time.Time { return time.Now().Add(20 * time.Second) }}
+	r.must(ahead.Recount(t.Context(), string(r.svc.UID), class))
+	if now := r.document(); now.Case(class).Repeats != 0 || now.Rest < was || was < 20*time.Second {
+		t.Errorf("%d runs are counted, and the order's rest was %s and is %s", now.Case(class).Repeats, was, now.Rest)
+	}
+}
+
 func TestRecurrenceHeldUp(t *testing.T) {
 	t.Parallel()
 	r := build(t)

@@ -1185,6 +1185,53 @@ func TestTakeBackHeld(t *testing.T) {
 	}
 }
 
+// An undo that goes on after a pause locks its targets again.
+func TestTakeBackLocks(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.steps = []remedy.Step{act{Name: "1", At: "slb/" + r.lb, Annotate: set(key, "new", "old")}}
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(event.Waiting)
+	r.advance(20 * time.Minute)
+	r.advance(r.ends(event.Waiting).Wait)
+	r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
+	r.advance(r.ends(event.Waiting).Wait)
+	_, err := control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+	r.must(err)
+	unlock, held, err := control.Lock(t.Context(), r.env.Stream, "target.slb/"+r.lb, "test", time.Minute)
+	if err != nil || !held {
+		t.Fatalf("lock: %t, %v", held, err)
+	}
+	rec := r.fails("another case is writing to the same target")
+	r.wrote(1)
+	unlock()
+	r.advance(rec.Wait)
+	r.ends(event.Undone)
+	r.wrote(2)
+}
+
+// A pause counts that is set while the last look before an undo's step is made.
+func TestTakeBackPausedLate(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+	r.ends(event.Waiting)
+	r.advance(8 * time.Minute)
+	r.advance(r.ends(event.Waiting).Wait)
+	r.sync("h2", "192.168.0.9")
+	looks := 0
+	r.class.StillFails = func(ctx context.Context, _ *remedy.Case) (remedy.Verdict, error) {
+		if looks++; looks < 2 {
+			return remedy.Yes, nil
+		}
+		return remedy.Yes, control.SetPause(ctx, r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false)
+	}
+	if rec := r.ends(event.Waiting); rec.Held != event.HeldByPause || looks != 2 {
+		t.Errorf("after %d looks it is held by %q", looks, rec.Held)
+	}
+	r.wrote(1)
+}
+
 func TestTakeBackLost(t *testing.T) {
 	t.Parallel()
 	for point, done := range map[string]int{"check 2 back": 0, "after 2 back": 1} {

@@ -59,7 +59,8 @@ func (x *run) begin() {
 			x.rec.Opened = opened
 		}
 		x.rec.Errors = x.object.Mine().Errors
-		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return !at.Before(prev.First) })
+		ahead := prev.First.After(x.clock) // of another engine's clock: the attempts were read as made now
+		x.tried = slices.ContainsFunc(x.rec.Attempts, func(at time.Time) bool { return ahead || !at.Before(prev.First) })
 	}
 	switch {
 	case prev.Phase == event.Settled && prev.Result == event.Undone:
@@ -94,7 +95,7 @@ func (x *run) take(mine machine.Case) error {
 	rec.Event, rec.Message, rec.EventTime, rec.Who, rec.Person = x.rec.Event, x.rec.Message, x.rec.EventTime, x.env.Who, x.env.Person
 	rec.Recorded, rec.Trace, rec.Opened, rec.Prior, rec.Began = x.rec.Recorded, x.rec.Trace, x.rec.Opened, x.rec.Prior, x.rec.Began
 	rec.Timings, rec.Error, rec.Wait, rec.Result, rec.Reason, rec.Held = x.rec.Timings, "", 0, "", "", ""
-	rec.Crashes, rec.Next = x.rec.Crashes, mine.Plan.Next
+	rec.Crashes, rec.Next, rec.Written = x.rec.Crashes, mine.Plan.Next, mine.Plan.Written
 	x.rec, x.steps, x.taken, x.intended, x.resumed = rec, steps[:mine.Plan.Steps], true, true, true
 	x.risk = riskOf(rec, x.steps)
 	for i := range rec.Steps {

@@ -160,6 +160,9 @@ func (x *run) look(ctx context.Context) (event.Record, error) {
 	}
 	x.begin()
 	x.sign()
+	if mine := x.object.Decided(); mine.Plan != nil {
+		return x.under(), nil
+	}
 	rec, err := x.drive(ctx, machine.Delivered{Event: x.ev.ID, Again: true, Lives: x.object.State.Holder != ""})
 	if rec.Case != x.prev.Case {
 		rec.Case = ""

@@ -56,6 +56,13 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
+	newest, written := x.object.Plan(x.r.Class)
+	if done := x.object.Mine().Done; !written && len(done) > 0 {
+		newest, written = done[len(done)-1], true
+	}
+	if written && newest.Case != id {
+		return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later", id, newest.Case)
+	}
 	x.begin()
 	x.rec.Case, x.c.ID = id, id
 	x.sign()
@@ -69,7 +76,9 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 		}
 		own++
 	}
-	out, err = x.drive(ctx, machine.UndoAsked{Request: uint64(x.env.Time().UnixNano()), Lives: x.lives, Own: own})
+	// The clock of an earlier request may have been ahead.
+	request := max(uint64(x.env.Time().UnixNano()), x.object.Decided().Request+1)
+	out, err = x.drive(ctx, machine.UndoAsked{Request: request, Lives: x.lives, Own: own})
 	switch {
 	case err != nil:
 		return out, err
@@ -205,10 +214,8 @@ func (x *run) bars(ctx context.Context) machine.Report {
 			return machine.Looked{Answer: machine.Works, Outcome: x.keepsFix(ctx, works)}
 		}
 	}
-	if held, err := x.lock(ctx, v.steps); err != nil {
+	if err := x.lockUndo(ctx); err != nil {
 		return x.found(err)
-	} else if !held {
-		return x.found(fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case))
 	}
 	for i, s := range v.made {
 		a, failed := x.ask(ctx, hand.Check, true, s)
@@ -234,6 +241,14 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		}
 	}
 	return machine.Looked{Answer: machine.Clear}
+}
+
+func (x *run) lockUndo(ctx context.Context) error {
+	held, err := x.lock(ctx, x.undoer.steps)
+	if err == nil && !held {
+		err = fmt.Errorf("case %s: another case is writing to the same target; try again in a minute", x.rec.Case)
+	}
+	return err
 }
 
 func (x *run) keepsFix(ctx context.Context, works say.Text) machine.Outcome {
@@ -269,6 +284,9 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return x.unguarded(err)
 		}
 	}
+	if err := x.lockUndo(ctx); err != nil { // an undo that goes on has lost its locks
+		return x.unguarded(err)
+	}
 	if !x.undoer.begun {
 		if err := x.opens(ctx); err != nil {
 			return x.unguarded(err)
@@ -279,16 +297,15 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return out
 	}
 	if x.person {
+		if err := x.object.Confirm(ctx); err != nil {
+			return x.unguarded(err)
+		}
 		view, err := x.env.Stream.View(x.object.Since(ctx), x.object.Key)
 		if err != nil {
 			return x.unguarded(err)
 		}
 		out.Revision = view[x.object.Key].Revision
 		return out
-	}
-	g, err := x.guards(ctx, false)
-	if err != nil {
-		return x.unguarded(err)
 	}
 	over, around, err := x.readPlace(ctx)
 	if err != nil {
@@ -299,9 +316,11 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		out.Over = x.gone(over)
 		return out
 	}
-	x.stand(around)
-	x.c.Policy, out.Revision = g.policy, g.revision
 	if x.rec.Written.IsZero() {
+		if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil { // the hand gets settings from it
+			return x.unguarded(err)
+		}
+		x.stand(around)
 		works, err := x.works(ctx)
 		if err != nil {
 			return x.unguarded(err)
@@ -311,6 +330,15 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 			return out
 		}
 	}
+	if err := x.object.Confirm(ctx); err != nil {
+		return x.unguarded(err)
+	}
+	g, err := x.guards(ctx, false)
+	if err != nil {
+		return x.unguarded(err)
+	}
+	x.c.Policy, out.Revision = g.policy, g.revision
+	x.stand(around)
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")

@@ -296,6 +296,61 @@ func TestUndoAgainstRun(t *testing.T) {
 	r.wrote(wrote)
 }
 
+// Only the newest case of a class can be undone: the steps of an older one lie below those of the newer one.
+func TestUndoOfOlderCase(t *testing.T) {
+	t.Parallel()
+	for name, wrote := range map[string]event.Result{"fixed": event.Fixed, "not proven yet": event.Waiting} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.env.Watch = long
+			r.on("after 1", r.syncs)
+			first := r.ends(event.Fixed)
+			applied, _ := r.applied()
+			r.annotate("old")
+			r.advance(time.Minute)
+			r.event = r.failure(class, r.now())
+			r.on("after 1", func(context.Context) error { r.sync("h3", "192.168.0.9"); return nil })
+			if wrote == event.Waiting {
+				r.on("after 1", nil)
+				r.env.Watch = 200 * time.Millisecond
+			}
+			second := r.ends(wrote)
+			if first.Case == second.Case {
+				t.Fatalf("both are of case %s", first.Case)
+			}
+			for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
+				if _, err := undo(t.Context(), r.env, r.class, applied); err == nil || !strings.Contains(err.Error(), "can't be undone before case "+second.Case) {
+					t.Errorf("got %v", err)
+				}
+			}
+			r.wrote(2)
+			applied, _, err := r.env.Documents().Applied(t.Context(), second)
+			r.must(err)
+			_, err = engine.Undo(t.Context(), r.env, r.class, applied)
+			r.must(err)
+			r.wrote(3)
+		})
+	}
+}
+
+// A request to undo counts even if an earlier one came from a computer whose clock was ahead.
+func TestUndoAfterClockAhead(t *testing.T) {
+	t.Parallel()
+	r, rec := undone(t)
+	r.advance(time.Hour)
+	tag := func(value string) { r.must(r.clients.CloudWriter.SLB.Tag(t.Context(), r.lb, "k", value)) }
+	r.once("patched", func(context.Context) error { tag("other"); return nil })
+	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); !errors.Is(err, remedy.ErrMoved) {
+		t.Fatalf("got %v", err)
+	}
+	tag("v")
+	r.advance(-time.Hour)
+	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); err != nil || r.tags()["k"] != "" {
+		t.Errorf("%v, the tags are %v", err, r.tags())
+	}
+}
+
 // A dry run knows what a patch leaves for the next one, and says that it does not know this of a load balancer.
 func TestLookUndoOfSeveralSteps(t *testing.T) {
 	t.Parallel()
@@ -406,6 +461,7 @@ func TestLookMeetsTheGuards(t *testing.T) {
 			r.class.Annotations = append(r.class.Annotations, "a/b/c")
 			r.steps = []remedy.Step{step.Annotate{Set: map[string]string{"a/b/c": "x"}}}
 		}, "", ""},
+		"a plan waits for its sync": {func(r *rig) { r.ends(event.Waiting) }, event.Waiting, "A plan is under way"},
 		"a plan is under way": {func(r *rig) {
 			r.steps = []remedy.Step{act{Name: "1", Annotate: set(key, "new", "old")}, settling{act{Name: "2", Annotate: set("a/b", "c", "")}}}
 			r.ends(event.Waiting)

@@ -125,8 +125,13 @@ func (s *Stream) change(c *changes, key string, ttl time.Duration, read func(val
 	}
 }
 
-// changeOnce returns the changes that did not fail on their own.
-func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) ([]*change, error) {
+// changeOnce returns the changes that did not fail on their own. A panic of read fails them all.
+func (s *Stream) changeOnce(ctx context.Context, key string, ttl time.Duration, all []*change, read func(value []byte) any) (rest []*change, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rest, err = all, fmt.Errorf("the read of the document panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
 	e, now, err := s.document(ctx, key)
 	if err != nil {
 		return all, err

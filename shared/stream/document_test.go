@@ -82,16 +82,7 @@ func TestChangesTogether(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the changes to wait", func() bool {
-		waiting := 0
-		for i := range s.changes {
-			c := &s.changes[i]
-			c.mu.Lock()
-			waiting += len(c.waiting["counts"])
-			c.mu.Unlock()
-		}
-		return waiting == n
-	})
+	waits(t, s, n)
 	close(gate)
 	all.Wait()
 	if got := counted(t, s); got["n"] != n {
@@ -123,6 +114,51 @@ func TestChangePanics(t *testing.T) {
 	if got := counted(t, s)["n"]; got != 15 {
 		t.Errorf("%d of 15 changes are made", got)
 	}
+}
+
+func TestReadPanics(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	began, gate := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) {
+			close(began)
+			<-gate
+			return false, nil
+		})
+	})
+	<-began
+	const n = 20
+	for range n {
+		all.Go(func() {
+			defer func() { _ = recover() }()
+			err := ChangeDocument(t.Context(), s, "counts", 0, func([]byte) counts { panic("no") }, func(counts, time.Time) (bool, error) { return true, nil })
+			if err == nil || !strings.Contains(err.Error(), "panicked: no") {
+				t.Errorf("a change of a document that can't be read says %v", err)
+			}
+		})
+	}
+	waits(t, s, n)
+	close(gate)
+	all.Wait()
+	if err := countOne(t.Context(), s, "n"); err != nil {
+		t.Error(err)
+	}
+}
+
+func waits(t *testing.T, s *Stream, n int) {
+	t.Helper()
+	eventually(t, "the changes to wait", func() bool {
+		waiting := 0
+		for i := range s.changes {
+			c := &s.changes[i]
+			c.mu.Lock()
+			waiting += len(c.waiting["counts"])
+			c.mu.Unlock()
+		}
+		return waiting == n
+	})
 }
 
 func TestChangeWithoutAcknowledgement(t *testing.T) {
