@@ -64,7 +64,7 @@ func (e *Exporter) objectOf(ev kube.Event, kind string) (about event.Service, ok
 		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
 		return event.Thing(e.c.Cluster, kind, e.c.Cluster), routes || precheck
 	}
-	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
+	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, ev.Object.Kind == "Service"
 }
 
 // proves returns noObject if the object doesn't exist, another error if it can't be read now. It sets a Node's UID.

@@ -56,7 +56,8 @@ func TestForeseen(t *testing.T) {
 		n                    int
 	}{{"a", "service-controller", 30}, {"b", "nlb-controller", 1}, {"c", "kubelet", 5}, {"c", "", 1}} {
 		for range from.n {
-			ev := kube.Event{Namespace: from.namespace, Component: from.component, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "DryRun: " + full}
+			ev := kube.Event{Namespace: from.namespace, Component: from.component, Object: kube.Object{Kind: "Service"}, Reason: "SyncLoadBalancerFailed",
+				Type: "Warning", Message: "DryRun: " + full}
 			if _, ok := s.classify(ev); ok {
 				t.Errorf("what %q foresees is published", from.component)
 			}
@@ -70,19 +71,22 @@ func TestForeseen(t *testing.T) {
 // TestHugeMessages proves that a megabyte that is slow to classify doesn't delay the Events behind it, of any namespace.
 func TestHugeMessages(t *testing.T) {
 	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler), queues: newQueues(0, 0)}
+	ev := func(namespace, message string) kube.Event {
+		return kube.Event{Namespace: namespace, Component: "service-controller", Object: kube.Object{Kind: "Service"}, Reason: "SyncLoadBalancerFailed",
+			Type: "Warning", Message: message}
+	}
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
 		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
 			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
-				o, ok := s.classify(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
-					Message: first + strings.Repeat(part, 1<<20/len(part))})
+				o, ok := s.classify(ev("a", first+strings.Repeat(part, 1<<20/len(part))))
 				if ok && len(o.Message) > event.MaxMessage {
 					t.Errorf("%q…: %d bytes are kept", part, len(o.Message))
 				}
 			}
 		}
-		o, ok := s.classify(kube.Event{Namespace: "b", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: full})
+		o, ok := s.classify(ev("b", full))
 		judged <- ok && o.Message == full
 	}()
 	select {
