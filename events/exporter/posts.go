@@ -143,14 +143,14 @@ func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	p := e.c.Posts
 	target, _ := url.Parse(p.URL)
 	switch {
-	case !p.limit.Allow():
-		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
 	case r.URL.Path != target.Path:
 		return &refusal{http.StatusNotFound, "nothing is at this path"}
 	case r.Method != http.MethodPost:
 		return &refusal{http.StatusMethodNotAllowed, "send a POST"}
 	case subtle.ConstantTimeCompare([]byte(r.Header.Get(headerToken)), []byte(p.Token)) != 1:
 		return &refusal{http.StatusUnauthorized, "the signature token is not that of the target"}
+	case !p.limit.Allow(): // last: anybody can send requests without the token
+		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, postSize))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {

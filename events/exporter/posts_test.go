@@ -292,7 +292,8 @@ func postsOnly(t *testing.T, b *bridge, log io.Writer) *Exporter {
 	return e
 }
 
-// A flood is refused, and so is an Event without room; the certificate may be unavailable for a time.
+// A flood with the token is refused, and so is an Event without room; the certificate may be unavailable for a time. A flood without the
+// token takes nothing from EventBridge.
 func TestPostsFlood(t *testing.T) {
 	b := newBridge(t)
 	e := postsOnly(t, b, io.Discard)
@@ -309,6 +310,17 @@ func TestPostsFlood(t *testing.T) {
 	}
 	if got[204] != 3 || got[503] != 2 {
 		t.Errorf("with room for three: %v", got)
+	}
+	<-e.posted
+	for range 2 * postBurst {
+		r := b.request("application/json", good, nil)
+		r.Header.Del(headerToken)
+		if got := post(e, r); got != 401 {
+			t.Fatalf("without the token: status %d", got)
+		}
+	}
+	if got := post(e, b.request("application/json", good, nil)); got != 204 {
+		t.Errorf("after a flood without the token: status %d", got)
 	}
 	e.c.Posts.limit = rate.NewLimiter(0, 0)
 	if got := post(e, b.request("application/json", good, nil)); got != 429 {
