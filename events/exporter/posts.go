@@ -258,11 +258,17 @@ func (e *Exporter) see(ctx context.Context) func(kube.Event) error {
 	}
 }
 
-// lists periodically lists all Events: those from before the start, and those lost by EventBridge.
+// lists periodically lists all Events: those from before the start, those lost by EventBridge, and those that NATS has lost.
 func (e *Exporter) lists(ctx context.Context) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		_, err := e.list(ctx)
+		e.mu.Lock()
+		present := e.present
+		e.mu.Unlock()
+		_, err := e.known(ctx, present)
+		if err == nil {
+			_, err = e.list(ctx)
+		}
 		for _, which := range others() {
 			if err == nil {
 				_, err = e.c.Kube.ListEvents(ctx, which, e.see(ctx))
@@ -276,6 +282,10 @@ func (e *Exporter) lists(ctx context.Context) {
 		e.reads()
 		e.ready.Store(true)
 		backoff = retry.Backoff(firstWait, lastWait)
-		retry.Sleep(ctx, relistEvery)
+		select {
+		case <-ctx.Done():
+		case <-e.anew:
+		case <-time.After(relistEvery):
+		}
 	}
 }
