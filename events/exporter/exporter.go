@@ -150,10 +150,10 @@ func (e *Exporter) silence() time.Duration {
 //     own, as after a restore of etcd, is replaced. The exporter notices a restore when its watch breaks, or before its next list.
 //   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
 //     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
-//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
-//     it when the controller reports it again. While nothing reaches NATS, the queues keep what they have room for, and read the rest
-//     again later. If NATS comes back with less than was saved, all Events are listed. The API server keeps Events for an hour, so shorter
-//     outages lose nothing.
+//   - Bounds: of a list beyond the limit (package kube) the part that was read is published, or what a full queue has room for; the rest
+//     is logged, and the watch delivers it when the controller reports it again. While nothing reaches NATS, the queues keep what they
+//     have room for, and read the rest again later. If NATS comes back with less than was saved, all Events are listed. The API server
+//     keeps Events for an hour, so shorter outages lose nothing.
 //   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
 //     (queue.go), and dated neither in the future nor long before the Event.
 //   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
@@ -356,7 +356,7 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 	newest := map[string]occurrence{}
 	bytes, all := map[string]int{}, 0 // of these, by namespace
 	over := map[string]bool{}         // namespaces without room
-	version, err := e.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
+	version, err := e.accept(e.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
 		o, ok := e.classify(ev)
 		if !ok {
 			return nil
@@ -381,13 +381,7 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 		bytes[o.Namespace] += size
 		all += size
 		return ctx.Err()
-	})
-	if errors.Is(err, kube.ErrIncomplete) && version != "" {
-		// Somebody may keep writing. A failure that lasts is reported again within five minutes, and the watch delivers that.
-		e.stats.Incomplete.Add(1)
-		e.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
-		err = nil
-	}
+	}))
 	if err != nil {
 		e.stats.Released.Add(int64(len(newest) + len(over)))
 		return "", err
@@ -403,6 +397,19 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 		}
 	}
 	e.entries.skip(version)
+	return version, nil
+}
+
+// accept takes a list beyond its bounds as one that was read to its end, since somebody may keep writing. A failure that lasts is
+// reported again within five minutes, and the watch delivers that.
+func (e *Exporter) accept(version string, err error) (string, error) {
+	if version == "" || !errors.Is(err, kube.ErrIncomplete) {
+		return version, err
+	}
+	e.stats.Incomplete.Add(1)
+	if e.logged.first("incomplete") {
+		e.log.Warn("there are more Events than are read at once; the others are met when the controller reports them again", "error", err)
+	}
 	return version, nil
 }
 
@@ -558,7 +565,7 @@ func (e *Exporter) save(ctx context.Context) {
 			e.log.Warn("NATS has lost progress that was saved, and perhaps failures; all Events are listed")
 			select {
 			case e.anew <- struct{}{}:
-			default: // it is going to
+			default: // a list is due already
 			}
 		}
 		if version != saved {

@@ -37,7 +37,7 @@ func (e *Exporter) other(ctx context.Context, which kube.Selection) {
 	}
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		version, err := e.c.Kube.ListEvents(ctx, which, see)
+		version, err := e.accept(e.c.Kube.ListEvents(ctx, which, see))
 		if err == nil {
 			backoff = retry.Backoff(firstWait, lastWait)
 			err = e.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {

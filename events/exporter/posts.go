@@ -271,7 +271,7 @@ func (e *Exporter) lists(ctx context.Context) {
 		}
 		for _, which := range others() {
 			if err == nil {
-				_, err = e.c.Kube.ListEvents(ctx, which, e.see(ctx))
+				_, err = e.accept(e.c.Kube.ListEvents(ctx, which, e.see(ctx)))
 			}
 		}
 		if err != nil {

@@ -2,8 +2,11 @@ package exporter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -287,6 +291,56 @@ func TestRestart(t *testing.T) {
 	ls.restart()
 	if *shop.spill != (spill{entry: entry}) || shop.top != "" {
 		t.Errorf("after the restart, the spill is %+v, and the latest version is %q", shop.spill, shop.top)
+	}
+}
+
+// TestIncompleteRefill proves that a spill ends with a list that is cut off: what was read of it and has room waits for its publishing.
+func TestIncompleteRefill(t *testing.T) {
+	const many, last = 300, 1299
+	lists := 0
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		lists++
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(rw, `{"metadata":{"resourceVersion":"2000"},"items":[`)
+		for i := range many {
+			item, _ := json.Marshal(corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(last + 1 - many + i)},
+				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: serviceName(i),
+					UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))},
+				Reason: "SyncLoadBalancerFailed", Source: corev1.EventSource{Component: "service-controller"}, Message: full + strings.Repeat(" long", 800),
+			})
+			_, _ = fmt.Fprintf(rw, "%s,", item)
+		}
+		_, _ = fmt.Fprint(rw, strings.Repeat("{},", 100_000), "{}]}")
+	}))
+	t.Cleanup(server.Close)
+	k, err := kube.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Exporter{c: Config{Kube: k, Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler), queues: newQueues(1000, 1000)}
+	for _, version := range []int{999, last} {
+		e.enter(occurrence{class: "busy", Event: kube.Event{Namespace: "shop", ResourceVersion: fmt.Sprint(version), Message: strings.Repeat("x", queueBytes),
+			Object: kube.Object{Namespace: "shop", Name: "web", UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", version)}}}, false)
+	}
+	published := 0
+	for l, w, _ := e.queues.pick(time.Now()); l != nil; l, w, _ = e.queues.pick(time.Now()) {
+		if w == nil {
+			e.refill(t.Context(), l)
+			continue
+		}
+		published++
+		e.entries.close(w.entry)
+		e.queues.landed(l, w)
+	}
+	if lists != 1 || e.stats.Incomplete.Load() != 1 {
+		t.Errorf("%d lists, of which %d were incomplete", lists, e.stats.Incomplete.Load())
+	}
+	if shop := e.queues.all["shop"]; shop.spill != nil || published < 50 || published > many {
+		t.Errorf("%d left the queue, and the spill is %+v", published, shop.spill)
+	}
+	if got := e.entries.progress(); got != fmt.Sprint(last) {
+		t.Errorf("progress is %s", got)
 	}
 }
 
