@@ -731,6 +731,22 @@ func TestRefusedWatches(t *testing.T) {
 				_, _ = io.WriteString(rw, refusal)
 				return true
 			})
+			const tries = 7
+			lists, listed := 0, make(chan time.Time, 1) // of Events about other objects
+			g.others = func(watch bool, rw http.ResponseWriter) bool {
+				rw.Header().Set("Content-Type", "application/json")
+				if watch {
+					_, _ = io.WriteString(rw, refusal)
+					return true
+				}
+				_, _ = io.WriteString(rw, `{"metadata":{"resourceVersion":"1"},"items":[]}`)
+				mu.Lock()
+				defer mu.Unlock()
+				if lists++; lists == tries*len(others()) {
+					listed <- time.Now()
+				}
+				return true
+			}
 			e := w.exporter(config)
 			got := w.tail()
 			began := time.Now()
@@ -744,6 +760,10 @@ func TestRefusedWatches(t *testing.T) {
 			// Pauses of at least 25, 50 and 100 ms lie between four tries.
 			if took := time.Since(began); took < 175*time.Millisecond {
 				t.Errorf("four tries took %s: they came without a pause", took)
+			}
+			// One of them was listed at least seven times, with pauses of at least 25, 50, 100, 200, 400 and 800 ms.
+			if took := (<-listed).Sub(began); took < 1575*time.Millisecond {
+				t.Errorf("%d lists of Events about other objects took %s: they came without growing pauses", tries*len(others()), took)
 			}
 		})
 	}

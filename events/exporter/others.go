@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,13 +40,17 @@ func (e *Exporter) other(ctx context.Context, which kube.Selection) {
 	for ctx.Err() == nil {
 		version, err := e.accept(e.c.Kube.ListEvents(ctx, which, see))
 		if err == nil {
-			backoff = retry.Backoff(firstWait, lastWait)
+			opened, seen := time.Now(), false
 			err = e.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {
+				seen = true
 				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 					return see(ch.Event)
 				}
 				return ctx.Err()
 			})
+			if seen || time.Since(opened) > steady {
+				backoff = retry.Backoff(firstWait, lastWait)
+			}
 		}
 		if err != nil && ctx.Err() == nil && e.logged.first("others "+which.Fields) {
 			e.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
