@@ -91,7 +91,7 @@ type Exporter struct {
 	ready atomic.Bool   // Events are read
 	mute  atomic.Int64  // when a write to NATS first failed since the last success, in nanoseconds; 0: none did
 	muted atomic.Bool   // the log says so
-	anew  atomic.Bool   // all Events are to be listed
+	anew  chan struct{} // all Events are to be listed
 	stuck time.Duration // after so long the exporter isn't ready
 	began time.Time
 	last  atomic.Int64 // when the last Event was seen, in nanoseconds
@@ -124,7 +124,7 @@ func New(c Config) (*Exporter, error) {
 	}
 	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("cluster", c.Cluster)
 	return &Exporter{c: c, log: log, stuck: stuck, began: time.Now(), posted: make(chan kube.Selection, posted),
-		registry: registry{read: c.Kube.ServiceUID}, queues: newQueues(c.Rate, c.Burst)}, nil
+		anew: make(chan struct{}, 1), registry: registry{read: c.Kube.ServiceUID}, queues: newQueues(c.Rate, c.Burst)}, nil
 }
 
 // Stats returns the exporter's counters.
@@ -147,13 +147,13 @@ func (e *Exporter) silence() time.Duration {
 // Run exports until ctx ends, and returns nil. It fails only if the first contact with NATS or the cluster fails; it waits out later outages.
 //
 //   - Order: the higher resource version wins, by compare-and-set on the subject. A stored version later than the cluster's
-//     own, as after a restore of etcd, is replaced.
+//     own, as after a restore of etcd, is replaced. The exporter notices a restore when its watch breaks, or before its next list.
 //   - Progress: a resource version in NATS, saved once everything up to it is acknowledged. A start continues from there, or lists all
 //     Events. A list yields the newest Event of each Service and class, which is all that the stream keeps.
-//   - Bounds: of a list beyond the limit (package kube) the part that was read is published; the rest is logged, and the watch delivers
-//     it when the controller reports it again. While nothing reaches NATS, the queues keep what they have room for, and read the rest
-//     again later. If NATS comes back with less than was saved, all Events are listed. The API server keeps Events for an hour, so shorter
-//     outages lose nothing.
+//   - Bounds: of a list beyond the limit (package kube) the part that was read is published, or what a full queue has room for; the rest
+//     is logged, and the watch delivers it when the controller reports it again. While nothing reaches NATS, the queues keep what they
+//     have room for, and read the rest again later. If NATS comes back with less than was saved, all Events are listed. The API server
+//     keeps Events for an hour, so shorter outages lose nothing.
 //   - Trust: an Event is published if its namespace, name and UID are those of one Service (registry.go), within its namespace's budget
 //     (queue.go), and dated neither in the future nor long before the Event.
 //   - Nodes and the cluster (others.go): their Events are few and listed before each watch, outside progress. A Node's UID is read from
@@ -253,7 +253,12 @@ func (e *Exporter) read(ctx context.Context, from string) {
 			}
 			e.reads()
 		}
-		if refused = e.anew.Swap(false) || refused; from == "" || refused {
+		select {
+		case <-e.anew:
+			refused = true
+		default:
+		}
+		if from == "" || refused {
 			version, err := e.list(ctx)
 			if err != nil {
 				e.complain(ctx, err)
@@ -351,7 +356,7 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 	newest := map[string]occurrence{}
 	bytes, all := map[string]int{}, 0 // of these, by namespace
 	over := map[string]bool{}         // namespaces without room
-	version, err := e.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
+	version, err := e.accept(e.c.Kube.ListEvents(ctx, services, func(ev kube.Event) error {
 		o, ok := e.classify(ev)
 		if !ok {
 			return nil
@@ -376,13 +381,7 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 		bytes[o.Namespace] += size
 		all += size
 		return ctx.Err()
-	})
-	if errors.Is(err, kube.ErrIncomplete) && version != "" {
-		// Somebody may keep writing. A failure that lasts is reported again within five minutes, and the watch delivers that.
-		e.stats.Incomplete.Add(1)
-		e.log.Warn("there are more Events about Services than are read at once; the others are met when the controller reports them again", "error", err)
-		err = nil
-	}
+	}))
 	if err != nil {
 		e.stats.Released.Add(int64(len(newest) + len(over)))
 		return "", err
@@ -398,6 +397,19 @@ func (e *Exporter) list(ctx context.Context) (string, error) {
 		}
 	}
 	e.entries.skip(version)
+	return version, nil
+}
+
+// accept takes a list beyond its bounds as one that was read to its end, since somebody may keep writing. A failure that lasts is
+// reported again within five minutes, and the watch delivers that.
+func (e *Exporter) accept(version string, err error) (string, error) {
+	if version == "" || !errors.Is(err, kube.ErrIncomplete) {
+		return version, err
+	}
+	e.stats.Incomplete.Add(1)
+	if e.logged.first("incomplete") {
+		e.log.Warn("there are more Events than are read at once; the others are met when the controller reports them again", "error", err)
+	}
 	return version, nil
 }
 
@@ -535,12 +547,13 @@ func (e *Exporter) replaces(version, stored string) (bool, error) {
 	return alien(), nil
 }
 
-// save saves progress at most once a second, and once more when ctx ends.
+// save saves progress at most once a second, and once more when ctx ends. It notices if NATS has lost some.
 func (e *Exporter) save(ctx context.Context) {
 	saved := ""
 	each(ctx, saveEvery, func(ctx context.Context) {
 		version := e.entries.progress()
-		if version == "" || version == saved {
+		// With EventBridge only lists move progress, and NATS may lose it between them.
+		if version == "" || version == saved && e.c.Posts == nil {
 			return
 		}
 		found, err := e.keep(ctx, version)
@@ -550,10 +563,15 @@ func (e *Exporter) save(ctx context.Context) {
 		}
 		if kube.Later(saved, found) {
 			e.log.Warn("NATS has lost progress that was saved, and perhaps failures; all Events are listed")
-			e.anew.Store(true)
+			select {
+			case e.anew <- struct{}{}:
+			default: // a list is due already
+			}
 		}
-		saved = version
-		e.stats.Saves.Add(1)
+		if version != saved {
+			saved = version
+			e.stats.Saves.Add(1)
+		}
 	})
 }
 

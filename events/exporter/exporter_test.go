@@ -120,6 +120,22 @@ func (w *world) budgeted(config *rest.Config, perSecond float64, burst int) *Exp
 	return e
 }
 
+// ways are the two in which an exporter learns of Events. The gate is that of a watch.
+var ways = map[string]func(w *world) (*Exporter, *gate){
+	"watch": func(w *world) (*Exporter, *gate) {
+		config, g := w.through()
+		return w.exporter(config), g
+	},
+	"posts": func(w *world) (*Exporter, *gate) {
+		e := w.exporter(nil)
+		e.c.Posts = newBridge(w).posts()
+		if err := e.c.Posts.check(); err != nil {
+			w.Fatal(err)
+		}
+		return e, nil
+	},
+}
+
 func (w *world) run(e *Exporter) (stop func()) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	done := make(chan error, 1)
@@ -435,25 +451,36 @@ func TestProgressAheadOfTheCluster(t *testing.T) {
 	})
 }
 
-// TestRestoredCluster proves that an exporter notices when the cluster goes back behind the version it watches from.
+// TestRestoredCluster proves that an exporter notices when the cluster goes back behind the version that it knows, and that failures
+// stored before that hide no new ones.
 func TestRestoredCluster(t *testing.T) {
-	w := newWorld(t)
-	config, g := w.through()
-	e := w.exporter(config)
-	if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	ended := make(chan struct{})
-	go func() { e.export(ctx, "999999999999"); close(ended) }()
-	w.awaitAsked(g, true)
-	w.event("a", w.uid(1), full)
-	g.cutAll()
-	w.tail().until(w.uids(1, 2), 1)
-	cancel()
-	<-ended
-	if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); !errors.Is(err, stream.ErrNotFound) {
-		t.Errorf("the progress of before is still there: %s, error %v", v, err)
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			e, g := way(w)
+			if err := w.s.Put(w.ctx, event.ProgressKey(w.id), []byte("999999999999")); err != nil {
+				t.Fatal(err)
+			}
+			e.exists("999999999999")
+			w.store(w.uid(1), "900000000000")
+			w.event("a", w.uid(1), full)
+			ctx, cancel := context.WithCancel(w.ctx)
+			ended := make(chan struct{})
+			go func() { e.export(ctx, "999999999999"); close(ended) }()
+			if g != nil {
+				w.awaitAsked(g, true)
+				g.cutAll()
+			}
+			w.await("the new failure replaces the stored one", func() bool {
+				f, _ := w.last("vswitch-ip-exhausted", w.uid(1))
+				return f.Count == 1
+			})
+			cancel()
+			<-ended
+			if v, err := w.s.Get(w.ctx, event.ProgressKey(w.id)); !errors.Is(err, stream.ErrNotFound) {
+				t.Errorf("the progress of before is still there: %s, error %v", v, err)
+			}
+		})
 	}
 }
 
@@ -464,13 +491,14 @@ type gate struct {
 	cut    []context.CancelFunc
 	asked  chan bool // receives whether each request was a watch, if somebody listens
 
-	services func(w http.ResponseWriter) bool // refuses reads of a Service
-	reads    map[string]int                   // reads of a Service and lists of Services, by path; a list of several pages counts once
+	others   func(watch bool, w http.ResponseWriter) bool // answers requests of Events about other objects
+	services func(w http.ResponseWriter) bool             // refuses reads of a Service
+	reads    map[string]int                               // reads of a Service and lists of Services, by path; a list of several pages counts once
 }
 
 func (w *world) through() (*rest.Config, *gate) {
 	w.Helper()
-	g := &gate{asked: make(chan bool, 1000), reads: map[string]int{}}
+	g := &gate{asked: make(chan bool, 1000), reads: map[string]int{}, others: away}
 	target, err := url.Parse(w.join.Config.Host)
 	if err != nil {
 		w.Fatal(err)
@@ -503,7 +531,7 @@ func (w *world) through() (*rest.Config, *gate) {
 			return
 		}
 		if strings.Contains(r.URL.Path, "/kube-system/") || strings.Contains(r.URL.Path, "/default/") {
-			rw.WriteHeader(http.StatusServiceUnavailable) // Events about other objects don't matter here
+			g.others(watch, rw)
 			return
 		}
 		ctx, cancel := context.WithCancel(r.Context())
@@ -646,15 +674,32 @@ func TestEndlessList(t *testing.T) {
 		_, _ = fmt.Fprintf(rw, `{"metadata":{"resourceVersion":%q},"items":[%s%s]}`, version, first, strings.Repeat(",{}", 200_000))
 		return true
 	})
+	watches := 0 // of Events about other objects
+	g.others = func(watch bool, rw http.ResponseWriter) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		rw.Header().Set("Content-Type", "application/json")
+		if watch {
+			watches++
+			return true
+		}
+		_, _ = fmt.Fprintf(rw, `{"metadata":{"resourceVersion":%q},"items":[{}%s]}`, version, strings.Repeat(",{}", 100_000))
+		return true
+	}
 	e := w.exporter(config)
 	got := w.tail()
 	w.run(e)
 	got.until(w.uids(1, 2), 1)
 	w.event("c", w.uid(3), full)
 	got.until(w.uids(3, 4), 1)
-	if n, all := e.Stats().Incomplete.Load(), e.Stats().Relists.Load(); n != 1 || all != 1 {
-		t.Errorf("%d of %d lists were incomplete", n, all)
+	if all := e.Stats().Relists.Load(); all != 1 {
+		t.Errorf("%d lists", all)
 	}
+	w.await("Events about nodes and the cluster are watched", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return watches >= len(others()) && e.Stats().Incomplete.Load() > int64(len(others()))
+	})
 }
 
 // TestRefusedWatches proves that closed or "410 Gone" watches lead to lists without a storm of them.
@@ -686,6 +731,22 @@ func TestRefusedWatches(t *testing.T) {
 				_, _ = io.WriteString(rw, refusal)
 				return true
 			})
+			const tries = 7
+			lists, listed := 0, make(chan time.Time, 1) // of Events about other objects
+			g.others = func(watch bool, rw http.ResponseWriter) bool {
+				rw.Header().Set("Content-Type", "application/json")
+				if watch {
+					_, _ = io.WriteString(rw, refusal)
+					return true
+				}
+				_, _ = io.WriteString(rw, `{"metadata":{"resourceVersion":"1"},"items":[]}`)
+				mu.Lock()
+				defer mu.Unlock()
+				if lists++; lists == tries*len(others()) {
+					listed <- time.Now()
+				}
+				return true
+			}
 			e := w.exporter(config)
 			got := w.tail()
 			began := time.Now()
@@ -699,6 +760,10 @@ func TestRefusedWatches(t *testing.T) {
 			// Pauses of at least 25, 50 and 100 ms lie between four tries.
 			if took := time.Since(began); took < 175*time.Millisecond {
 				t.Errorf("four tries took %s: they came without a pause", took)
+			}
+			// One of them was listed at least seven times, with pauses of at least 25, 50, 100, 200, 400 and 800 ms.
+			if took := (<-listed).Sub(began); took < 1575*time.Millisecond {
+				t.Errorf("%d lists of Events about other objects took %s: they came without growing pauses", tries*len(others()), took)
 			}
 		})
 	}
@@ -793,33 +858,38 @@ func TestBrokenList(t *testing.T) {
 
 // TestNATSLosesFailures proves that all Events are listed when NATS holds less than was saved.
 func TestNATSLosesFailures(t *testing.T) {
-	w := newWorld(t)
-	config, g := w.through()
-	e := w.exporter(config)
-	got := w.tail()
-	w.run(e)
-	ev := w.event("a", w.uid(1), full)
-	got.until(w.uids(1, 2), 1)
-	key := event.ProgressKey(w.id)
-	w.await("progress is saved", func() bool {
-		version, err := w.s.Get(w.ctx, key)
-		return err == nil && !kube.Later(ev.ResourceVersion, string(version)) && e.Stats().Saves.Load() > 0
-	})
-	_, m := w.last("vswitch-ip-exhausted", w.uid(1))
-	lists := e.Stats().Relists.Load()
-	if _, err := w.s.Remove(w.ctx, stream.Failed, m.Sequence); err != nil {
-		t.Fatal(err)
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			e, g := way(w)
+			ev := w.event("a", w.uid(1), full)
+			got := w.tail()
+			w.run(e)
+			got.until(w.uids(1, 2), 1)
+			key := event.ProgressKey(w.id)
+			w.await("progress is saved", func() bool {
+				version, err := w.s.Get(w.ctx, key)
+				return err == nil && !kube.Later(ev.ResourceVersion, string(version)) && e.Stats().Saves.Load() > 0
+			})
+			_, m := w.last("vswitch-ip-exhausted", w.uid(1))
+			lists := e.Stats().Relists.Load()
+			if _, err := w.s.Remove(w.ctx, stream.Failed, m.Sequence); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.s.Delete(w.ctx, key); err != nil {
+				t.Fatal(err)
+			}
+			if g != nil { // a new Event moves progress
+				w.event("b", w.uid(2), full)
+				w.await("the exporter notices", func() bool { return len(e.anew) > 0 || e.Stats().Relists.Load() > lists })
+				g.cutAll()
+			}
+			w.await("the lost failure is stored again", func() bool {
+				_, err := w.s.Last(w.ctx, stream.Failed, m.Subject)
+				return err == nil
+			})
+		})
 	}
-	if err := w.s.Delete(w.ctx, key); err != nil {
-		t.Fatal(err)
-	}
-	w.event("b", w.uid(2), full)
-	w.await("the exporter notices", func() bool { return e.anew.Load() || e.Stats().Relists.Load() > lists })
-	g.cutAll()
-	w.await("the lost failure is stored again", func() bool {
-		_, err := w.s.Last(w.ctx, stream.Failed, m.Subject)
-		return err == nil
-	})
 }
 
 func (w *world) await(what string, yes func() bool) {
@@ -881,44 +951,50 @@ func valuesOf(m map[string]int) func(func(int) bool) {
 	}
 }
 
+// store stores a failure of the Service as if it came from an Event of that version, with count 9.
+func (w *world) store(id, version string) {
+	w.Helper()
+	ev := kube.Event{Namespace: w.ns, Name: "old", UID: "u", ResourceVersion: version, Message: full, Count: 9,
+		Object: kube.Object{Namespace: w.ns, Name: w.named(id), UID: id}}
+	m, err := occurrence{Event: ev, class: "vswitch-ip-exhausted",
+		about: event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}}.message(w.id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, stored, err := w.s.PublishNewer(w.ctx, m.subject, m.id, m.header, m.data, func(stream.Message) bool { return true }); err != nil || !stored {
+		w.Fatalf("store: %v, error %v", stored, err)
+	}
+}
+
 // TestAlienMessage proves that a stored occurrence from before a restore of etcd is replaced, and a later one of this cluster is not.
 func TestAlienMessage(t *testing.T) {
-	w := newWorld(t)
-	store := func(id, version string) {
-		t.Helper()
-		ev := kube.Event{Namespace: w.ns, Name: "old", UID: "u", ResourceVersion: version, Message: full, Count: 9,
-			Object: kube.Object{Namespace: w.ns, Name: w.named(id), UID: id}}
-		m, err := occurrence{Event: ev, class: "vswitch-ip-exhausted",
-			about: event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}}.message(w.id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, stored, err := w.s.PublishNewer(w.ctx, m.subject, m.id, m.header, m.data, func(stream.Message) bool { return true }); err != nil || !stored {
-			t.Fatalf("store: %v, error %v", stored, err)
-		}
-	}
-	store(w.uid(1), "999999999999")
-	if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"),
-		func(stream.Message) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
-	w.event("a", w.uid(1), full)
-	w.event("b", w.uid(2), full)
-	ours := w.event("c", w.uid(3), full)
-	later := w.event("d", w.uid(4), full) // makes a version that exists and is later than c's
-	store(w.uid(3), later.ResourceVersion)
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.store(w.uid(1), "999999999999")
+			if _, _, err := w.s.PublishNewer(w.ctx, event.FailedSubject(w.id, "vswitch-ip-exhausted", w.uid(2)), "", nil, []byte("no failure"),
+				func(stream.Message) bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+			w.event("a", w.uid(1), full)
+			w.event("b", w.uid(2), full)
+			ours := w.event("c", w.uid(3), full)
+			later := w.event("d", w.uid(4), full) // makes a version that exists and is later than c's
+			w.store(w.uid(3), later.ResourceVersion)
 
-	e := w.exporter(nil)
-	stop := w.run(e)
-	w.await("the list is through", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
-	stop()
-	for _, n := range []int{1, 2} {
-		if f, _ := w.last("vswitch-ip-exhausted", w.uid(n)); f.Count != 1 {
-			t.Errorf("Service %d: the alien message with version %s is still there", n, f.Event.ResourceVersion)
-		}
-	}
-	if f, _ := w.last("vswitch-ip-exhausted", w.uid(3)); f.Event.ResourceVersion == ours.ResourceVersion {
-		t.Error("an older occurrence replaced a later one")
+			e, _ := way(w)
+			stop := w.run(e)
+			w.await("the list is through", func() bool { return e.Lag() == 0 && e.Stats().Saves.Load() > 0 })
+			stop()
+			for _, n := range []int{1, 2} {
+				if f, _ := w.last("vswitch-ip-exhausted", w.uid(n)); f.Count != 1 {
+					t.Errorf("Service %d: the alien message with version %s is still there", n, f.Event.ResourceVersion)
+				}
+			}
+			if f, _ := w.last("vswitch-ip-exhausted", w.uid(3)); f.Event.ResourceVersion == ours.ResourceVersion {
+				t.Error("an older occurrence replaced a later one")
+			}
+		})
 	}
 }
 

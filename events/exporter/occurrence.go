@@ -24,7 +24,7 @@ func (e *Exporter) classify(ev kube.Event) (occurrence, bool) {
 	e.stats.Events.Add(1)
 	e.last.Store(time.Now().UnixNano())
 	in := event.Input{Reason: ev.Reason, Type: ev.Type, Component: ev.Component, Message: ev.Message}
-	if class := event.Probed(in, ev.Object.Name); e.c.Classifier.Knows(class) {
+	if class := event.Probed(in, ev.Object.Name); ev.Object.Kind == "Service" && e.c.Classifier.Knows(class) {
 		return e.occurrence(ev, class, ""), true
 	}
 	if ev.Name == event.Precheck && ev.Namespace == metav1.NamespaceSystem { // a passed check ends the case of a failed one

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,15 +38,19 @@ func (e *Exporter) other(ctx context.Context, which kube.Selection) {
 	}
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		version, err := e.c.Kube.ListEvents(ctx, which, see)
+		version, err := e.accept(e.c.Kube.ListEvents(ctx, which, see))
 		if err == nil {
-			backoff = retry.Backoff(firstWait, lastWait)
+			opened, seen := time.Now(), false
 			err = e.c.Kube.WatchEvents(ctx, which, version, spell, func(ch kube.Change) error {
+				seen = true
 				if ch.Kind == kube.Added || ch.Kind == kube.Modified {
 					return see(ch.Event)
 				}
 				return ctx.Err()
 			})
+			if seen || time.Since(opened) > steady {
+				backoff = retry.Backoff(firstWait, lastWait)
+			}
 		}
 		if err != nil && ctx.Err() == nil && e.logged.first("others "+which.Fields) {
 			e.log.Warn("Events about nodes and the cluster can't be read; trying again until they can", "error", err)
@@ -64,7 +69,7 @@ func (e *Exporter) objectOf(ev kube.Event, kind string) (about event.Service, ok
 		precheck := ev.Namespace == metav1.NamespaceSystem && ev.Name == event.Precheck
 		return event.Thing(e.c.Cluster, kind, e.c.Cluster), routes || precheck
 	}
-	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, true
+	return event.Service{Namespace: ev.Object.Namespace, Name: ev.Object.Name, UID: ev.Object.UID}, ev.Object.Kind == "Service"
 }
 
 // proves returns noObject if the object doesn't exist, another error if it can't be read now. It sets a Node's UID.

@@ -143,14 +143,14 @@ func (e *Exporter) receive(w http.ResponseWriter, r *http.Request) error {
 	p := e.c.Posts
 	target, _ := url.Parse(p.URL)
 	switch {
-	case !p.limit.Allow():
-		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
 	case r.URL.Path != target.Path:
 		return &refusal{http.StatusNotFound, "nothing is at this path"}
 	case r.Method != http.MethodPost:
 		return &refusal{http.StatusMethodNotAllowed, "send a POST"}
 	case subtle.ConstantTimeCompare([]byte(r.Header.Get(headerToken)), []byte(p.Token)) != 1:
 		return &refusal{http.StatusUnauthorized, "the signature token is not that of the target"}
+	case !p.limit.Allow(): // last: anybody can send requests without the token
+		return &refusal{http.StatusTooManyRequests, "there are too many requests"}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, postSize))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -258,14 +258,20 @@ func (e *Exporter) see(ctx context.Context) func(kube.Event) error {
 	}
 }
 
-// lists periodically lists all Events: those from before the start, and those lost by EventBridge.
+// lists periodically lists all Events: those from before the start, those lost by EventBridge, and those that NATS has lost.
 func (e *Exporter) lists(ctx context.Context) {
 	backoff := retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
-		_, err := e.list(ctx)
+		e.mu.Lock()
+		present := e.present
+		e.mu.Unlock()
+		_, err := e.known(ctx, present)
+		if err == nil {
+			_, err = e.list(ctx)
+		}
 		for _, which := range others() {
 			if err == nil {
-				_, err = e.c.Kube.ListEvents(ctx, which, e.see(ctx))
+				_, err = e.accept(e.c.Kube.ListEvents(ctx, which, e.see(ctx)))
 			}
 		}
 		if err != nil {
@@ -276,6 +282,10 @@ func (e *Exporter) lists(ctx context.Context) {
 		e.reads()
 		e.ready.Store(true)
 		backoff = retry.Backoff(firstWait, lastWait)
-		retry.Sleep(ctx, relistEvery)
+		select {
+		case <-ctx.Done():
+		case <-e.anew:
+		case <-time.After(relistEvery):
+		}
 	}
 }

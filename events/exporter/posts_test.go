@@ -25,7 +25,9 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/test/shell"
 )
@@ -125,7 +127,7 @@ func TestPosts(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
 	})
-	before := w.event("before.1", w.uid(0), full)
+	first := w.event("before.1", w.uid(0), full)
 	e := w.exporter(config)
 	e.c.Posts = b.posts()
 	if err := e.c.Posts.check(); err != nil {
@@ -133,7 +135,7 @@ func TestPosts(t *testing.T) {
 	}
 	stored := w.tail()
 	w.run(e)
-	stored.until([]string{string(before.InvolvedObject.UID)}, 1)
+	stored.until([]string{string(first.InvolvedObject.UID)}, 1)
 
 	takes := func(r *http.Request) {
 		t.Helper()
@@ -180,9 +182,27 @@ func TestPosts(t *testing.T) {
 	forged = one.DeepCopy()
 	forged.ResourceVersion, forged.Message, forged.InvolvedObject.UID, forged.Count = "999999999", untaged, "00000000-0000-4000-8000-000000000000", 99
 	takes(b.request("application/json", told(t, forged), nil))
-	pod := w.newEvent("pod.1", w.uid(5), full)
-	pod.InvolvedObject.Kind, pod.Reason = "Pod", "BackOff"
-	takes(b.request("application/json", told(t, w.make(pod)), nil))
+	// Of these, rbac.eventWriters covers only those about a Service.
+	seen := func() int64 { return e.stats.Ignored.Load() + e.stats.Published.Load() }
+	w.await("the lists are through", e.Ready)
+	before := seen()
+	probe := w.service(event.ProbeService)
+	for name, change := range map[string]func(*corev1.Event){
+		"pod.1": func(e *corev1.Event) { e.Reason = "BackOff" },
+		"pod.2": func(e *corev1.Event) { e.Source.Component = "" },
+		"pod.3": func(e *corev1.Event) {
+			e.InvolvedObject.Name, e.InvolvedObject.UID = event.ProbeService, types.UID(probe)
+			e.Source.Component, e.Reason, e.Message = event.ProbeComponent, event.ProbeReason, event.ProbeMessage(table[0].Class)
+		},
+	} {
+		pod := w.newEvent(name, w.uid(5), full)
+		pod.InvolvedObject.Kind = "Pod"
+		change(pod)
+		w.make(pod)
+		pod.InvolvedObject.Kind = "Service" // the request lies
+		takes(b.request("application/json", told(t, pod), nil))
+	}
+	w.await("the Events about a Pod are read", func() bool { return seen() == before+3 })
 	last := w.event("last.1", w.uid(6), full)
 	takes(b.request("application/json", told(t, last), nil))
 	if f := stored.next(1)[0]; f.Service.UID != w.uid(6) {
@@ -272,7 +292,8 @@ func postsOnly(t *testing.T, b *bridge, log io.Writer) *Exporter {
 	return e
 }
 
-// A flood is refused, and so is an Event without room; the certificate may be unavailable for a time.
+// A flood with the token is refused, and so is an Event without room; the certificate may be unavailable for a time. A flood without the
+// token takes nothing from EventBridge.
 func TestPostsFlood(t *testing.T) {
 	b := newBridge(t)
 	e := postsOnly(t, b, io.Discard)
@@ -289,6 +310,17 @@ func TestPostsFlood(t *testing.T) {
 	}
 	if got[204] != 3 || got[503] != 2 {
 		t.Errorf("with room for three: %v", got)
+	}
+	<-e.posted
+	for range 2 * postBurst {
+		r := b.request("application/json", good, nil)
+		r.Header.Del(headerToken)
+		if got := post(e, r); got != 401 {
+			t.Fatalf("without the token: status %d", got)
+		}
+	}
+	if got := post(e, b.request("application/json", good, nil)); got != 204 {
+		t.Errorf("after a flood without the token: status %d", got)
 	}
 	e.c.Posts.limit = rate.NewLimiter(0, 0)
 	if got := post(e, b.request("application/json", good, nil)); got != 429 {

@@ -404,6 +404,10 @@ func (e *Exporter) refill(ctx context.Context, l *queue) {
 			_, err = e.c.Kube.ListEvents(ctx, which, see)
 		}
 	}
+	if errors.Is(err, kube.ErrIncomplete) {
+		least = "" // every further try would be as long, so the spill ends
+	}
+	version, err = e.accept(version, err)
 	var older []*waiting
 	e.queues.mu.Lock()
 	l.spill.busy = false

@@ -2,8 +2,11 @@ package exporter
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -56,7 +60,8 @@ func TestForeseen(t *testing.T) {
 		n                    int
 	}{{"a", "service-controller", 30}, {"b", "nlb-controller", 1}, {"c", "kubelet", 5}, {"c", "", 1}} {
 		for range from.n {
-			ev := kube.Event{Namespace: from.namespace, Component: from.component, Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: "DryRun: " + full}
+			ev := kube.Event{Namespace: from.namespace, Component: from.component, Object: kube.Object{Kind: "Service"}, Reason: "SyncLoadBalancerFailed",
+				Type: "Warning", Message: "DryRun: " + full}
 			if _, ok := s.classify(ev); ok {
 				t.Errorf("what %q foresees is published", from.component)
 			}
@@ -70,19 +75,22 @@ func TestForeseen(t *testing.T) {
 // TestHugeMessages proves that a megabyte that is slow to classify doesn't delay the Events behind it, of any namespace.
 func TestHugeMessages(t *testing.T) {
 	s := &Exporter{c: Config{Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler), queues: newQueues(0, 0)}
+	ev := func(namespace, message string) kube.Event {
+		return kube.Event{Namespace: namespace, Component: "service-controller", Object: kube.Object{Kind: "Service"}, Reason: "SyncLoadBalancerFailed",
+			Type: "Warning", Message: message}
+	}
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
 		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
 			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
-				o, ok := s.classify(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
-					Message: first + strings.Repeat(part, 1<<20/len(part))})
+				o, ok := s.classify(ev("a", first+strings.Repeat(part, 1<<20/len(part))))
 				if ok && len(o.Message) > event.MaxMessage {
 					t.Errorf("%q…: %d bytes are kept", part, len(o.Message))
 				}
 			}
 		}
-		o, ok := s.classify(kube.Event{Namespace: "b", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning", Message: full})
+		o, ok := s.classify(ev("b", full))
 		judged <- ok && o.Message == full
 	}()
 	select {
@@ -283,6 +291,56 @@ func TestRestart(t *testing.T) {
 	ls.restart()
 	if *shop.spill != (spill{entry: entry}) || shop.top != "" {
 		t.Errorf("after the restart, the spill is %+v, and the latest version is %q", shop.spill, shop.top)
+	}
+}
+
+// TestIncompleteRefill proves that a spill ends with a list that is cut off: what was read of it and has room waits for its publishing.
+func TestIncompleteRefill(t *testing.T) {
+	const many, last = 300, 1299
+	lists := 0
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		lists++
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(rw, `{"metadata":{"resourceVersion":"2000"},"items":[`)
+		for i := range many {
+			item, _ := json.Marshal(corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("e", i), ResourceVersion: fmt.Sprint(last + 1 - many + i)},
+				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: serviceName(i),
+					UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", i))},
+				Reason: "SyncLoadBalancerFailed", Source: corev1.EventSource{Component: "service-controller"}, Message: full + strings.Repeat(" long", 800),
+			})
+			_, _ = fmt.Fprintf(rw, "%s,", item)
+		}
+		_, _ = fmt.Fprint(rw, strings.Repeat("{},", 100_000), "{}]}")
+	}))
+	t.Cleanup(server.Close)
+	k, err := kube.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Exporter{c: Config{Kube: k, Classifier: event.NewClassifier(table), Now: time.Now}, log: slog.New(slog.DiscardHandler), queues: newQueues(1000, 1000)}
+	for _, version := range []int{999, last} {
+		e.enter(occurrence{class: "busy", Event: kube.Event{Namespace: "shop", ResourceVersion: fmt.Sprint(version), Message: strings.Repeat("x", queueBytes),
+			Object: kube.Object{Namespace: "shop", Name: "web", UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", version)}}}, false)
+	}
+	published := 0
+	for l, w, _ := e.queues.pick(time.Now()); l != nil; l, w, _ = e.queues.pick(time.Now()) {
+		if w == nil {
+			e.refill(t.Context(), l)
+			continue
+		}
+		published++
+		e.entries.close(w.entry)
+		e.queues.landed(l, w)
+	}
+	if lists != 1 || e.stats.Incomplete.Load() != 1 {
+		t.Errorf("%d lists, of which %d were incomplete", lists, e.stats.Incomplete.Load())
+	}
+	if shop := e.queues.all["shop"]; shop.spill != nil || published < 50 || published > many {
+		t.Errorf("%d left the queue, and the spill is %+v", published, shop.spill)
+	}
+	if got := e.entries.progress(); got != fmt.Sprint(last) {
+		t.Errorf("progress is %s", got)
 	}
 }
 
