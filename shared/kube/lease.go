@@ -19,9 +19,14 @@ type Lease struct {
 // early is how long before its end a lease is renewed: a run takes two minutes at most.
 const early = 5 * time.Minute
 
+const (
+	renewing = 5 * time.Second  // longest renewal: requests wait for it
+	again    = 30 * time.Second // until a failed renewal is tried again
+)
+
 // Leased returns the cluster of the leases from lend. It uses one, for all requests, until five minutes before its end, or until the
-// API server rejects it: then it gets another and repeats the request, which was not processed. A lease that cannot be renewed is used
-// until its end. lend is called with the context of the request, by one goroutine at a time.
+// API server rejects it: then it gets another and repeats the request, which was not processed. A lease that cannot be renewed within 5 s
+// is used until its end, with another try every 30 s. lend is called with the context of the request, by one goroutine at a time.
 func Leased(lend func(context.Context) (Lease, error)) *Cluster {
 	l := &lessor{lend: lend, turn: make(chan struct{}, 1)}
 	return &Cluster{client: l.get}
@@ -32,6 +37,7 @@ type lessor struct {
 	turn chan struct{} // its holder may read and change what follows
 	held *rest.RESTClient
 	ends time.Time // of held
+	late time.Time // when held could not be renewed
 }
 
 // get returns the client of a valid lease other than refused.
@@ -46,8 +52,13 @@ func (l *lessor) get(ctx context.Context, refused *rest.RESTClient) (*rest.RESTC
 	if l.held != nil && l.held != refused {
 		left = time.Until(l.ends)
 	}
-	if left > early {
+	if left > early || left > 0 && time.Since(l.late) < again {
 		return l.held, nil
+	}
+	if left > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, renewing)
+		defer cancel()
 	}
 	lease, err := l.lend(ctx)
 	if err == nil {
@@ -58,6 +69,7 @@ func (l *lessor) get(ctx context.Context, refused *rest.RESTClient) (*rest.RESTC
 		}
 	}
 	if left > 0 {
+		l.late = time.Now()
 		return l.held, nil
 	}
 	return nil, fmt.Errorf("get a kubeconfig: %w", err)

@@ -2,8 +2,8 @@
 // or in Function Compute's own Go runtime. Begin with [Main] and [Endpoint].
 //
 // A call's own signature authenticates it (package hand), so it does not matter who can reach the function, which headers a platform
-// passes on, or what it uses Authorization for. The function reads nothing before the signature is verified, keeps no state between
-// calls and holds no secret.
+// passes on, or what it uses Authorization for. The function reads nothing before the signature is verified, except the API server's
+// version, at most every 2 s, to answer whether it is ready. It keeps no state between calls and holds no secret.
 //
 // The answer to every call is a hand.Answer in JSON, even to a refused one. The status tells proxies and people the same: 200 the hand
 // was asked; 400 and 413 the call can't be read; 401 its signature is not valid here; 409 the engine has another release; 412 one of
@@ -28,6 +28,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,6 +46,7 @@ type Endpoint struct {
 	FC    bool                        // Function Compute sends the requests: the credentials in their headers are the function's own
 
 	inHand inHand
+	newest readiness
 }
 
 // Handler returns the endpoint's HTTP handler.
@@ -99,13 +101,7 @@ const media = "application/json"
 func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)
 	defer cancel()
-	ctx, end := context.WithTimeout(ctx, asking)
-	defer end()
-	var err error
-	if d.Ready != nil {
-		err = d.Ready(ctx)
-	}
-	if err != nil {
+	if err := d.newest.ask(ctx, d.Ready); err != nil {
 		text := event.Redact(err.Error())
 		if d.Log != nil && r.Method == http.MethodPost { // an initializer, and not one of many probes
 			d.Log.Warn("function is not ready", "error", text)
@@ -116,8 +112,29 @@ func (d *Endpoint) ready(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// asking limits the API server's answer that shows a function ready.
-const asking = 5 * time.Second
+const (
+	asking    = 5 * time.Second // limits the API server's answer that shows a function ready
+	sharedFor = 2 * time.Second // how old that answer may be
+)
+
+// A readiness is the newest answer whether a function is ready. All requests share it: they need no signature.
+type readiness struct {
+	sync.Mutex
+	at  time.Time
+	err error
+}
+
+func (a *readiness) ask(ctx context.Context, ready func(context.Context) error) error {
+	a.Lock()
+	defer a.Unlock()
+	if ready == nil || time.Since(a.at) < sharedFor {
+		return a.err
+	}
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), asking) // the answer is not only this caller's
+	defer end()
+	a.err, a.at = ready(ctx), time.Now()
+	return a.err
+}
 
 func (d *Endpoint) call(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := d.context(r)

@@ -487,6 +487,24 @@ func TestReady(t *testing.T) {
 	if err := d.Ready(t.Context()); err != nil || w.requests.Load() != 1 {
 		t.Errorf("got %v after %d requests", err, w.requests.Load())
 	}
+	// Anybody may ask.
+	var wait sync.WaitGroup
+	for i := range 50 {
+		wait.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%2 == 0 {
+				cancel() // a caller that leaves decides nothing for the others
+			}
+			d.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+		})
+	}
+	wait.Wait()
+	a := httptest.NewRecorder()
+	d.Handler().ServeHTTP(a, httptest.NewRequest("POST", "/initialize", nil))
+	if n := w.requests.Load() - 1; a.Code != 200 || n != 1 {
+		t.Errorf("got %d, and %d requests reached the API server for 51 about readiness, want 1", a.Code, n)
+	}
 	w.Close()
 	if err := d.Ready(t.Context()); err == nil {
 		t.Error("without an API server it is ready")

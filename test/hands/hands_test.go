@@ -38,6 +38,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/say/chinese"
+	"github.com/lbremedy/lbremedy/shared/serve"
 	"github.com/lbremedy/lbremedy/shared/step"
 	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -164,16 +165,11 @@ func startGo(t *testing.T, w *world, apiServer string) {
 	t.Cleanup(read.Close)
 	clients := &hand.Clients{Kube: c, KubeWriter: kube.NewWriter(c), Cloud: read, CloudWriter: write, Decode: step.Decode}
 	served := &hand.Served{Hand: clients.Hand(r), Cluster: clusterID, Class: r.Class, Declares: r.Declaration().Digest(), Keys: keys}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(rw, q.Body, hand.MaxCall))
-		if err != nil {
-			http.Error(rw, `{"problem":{"type":"invalid","detail":"the call is too long"}}`, http.StatusBadRequest)
-			return
-		}
-		status, answer := served.Answer(q.Context(), body)
-		rw.WriteHeader(status)
-		_, _ = rw.Write(answer)
-	}))
+	ready := func(ctx context.Context) error {
+		_, err := c.Version(ctx)
+		return err
+	}
+	server := httptest.NewServer((&serve.Endpoint{Hand: served, Ready: ready}).Handler())
 	t.Cleanup(server.Close)
 	w.url = server.URL
 }
@@ -437,6 +433,23 @@ func TestHostileCallers(t *testing.T) {
 		}
 		if n := w.asked.Load() - before; n != 0 {
 			t.Errorf("%d requests reached the API server", n)
+		}
+		began := time.Now()
+		for range 30 { // these need no signature
+			for path, method := range map[string]string{"readyz": http.MethodGet, "health/readiness": http.MethodGet, "initialize": http.MethodPost} {
+				r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(w.url, "/")+"/"+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Body.Close()
+			}
+		}
+		if n, most := w.asked.Load()-before, 1+int64(time.Since(began)/(2*time.Second)); n > most {
+			t.Errorf("%d requests reached the API server for 90 about readiness, want %d at most", n, most)
 		}
 		if status, body, err := w.send(t.Context(), with(fresh(nil))); err != nil || status != http.StatusOK {
 			t.Errorf("the same call with a signature of now: %d %s (%v)", status, body, err)

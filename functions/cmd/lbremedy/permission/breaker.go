@@ -48,6 +48,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 	shut := &cobra.Command{
 		Use:               "close CLASS",
 		Short:             "Re-enable a class",
+		Long:              `Re-enable a class in one cluster: that of --cluster, or else the only one that NATS knows.`,
 		Example:           `  lbremedy breaker close tag-missing --cluster c1234`,
 		Args:              command.Exactly(1, 1, "a class"),
 		ValidArgsFunction: p.CompleteClasses,
@@ -55,10 +56,14 @@ breaker is open, and its plans need approval until a person closes it.`,
 			if _, err := p.ClassOf(args[0]); err != nil {
 				return err
 			}
-			if err := cli.KnownCluster(ctx, s, p.Cluster); err != nil {
+			cluster, err := p.OneCluster(ctx, s)
+			if err != nil {
 				return err
 			}
-			open, err := control.Breakers(ctx, s, p.Cluster)
+			if err := cli.KnownCluster(ctx, s, cluster); err != nil {
+				return err
+			}
+			open, err := control.Breakers(ctx, s, cluster)
 			if err != nil {
 				return err
 			}
@@ -77,7 +82,7 @@ breaker is open, and its plans need approval until a person closes it.`,
 			}
 			return p.Print(English(closed), func() {
 				if len(closed) == 0 {
-					fmt.Fprintln(p.Out, p.Phrase("The breaker of %s is not open%s.", args[0], cli.InCluster(p.Cluster)))
+					fmt.Fprintln(p.Out, p.Phrase("The breaker of %s is not open%s.", args[0], cli.InCluster(cluster)))
 				}
 				for _, b := range closed {
 					fmt.Fprintln(p.Out, p.Phrase("%s may write again in cluster %s. Its breaker was open since %s: %s",

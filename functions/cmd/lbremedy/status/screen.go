@@ -49,7 +49,7 @@ func show(p *cli.Program, st Status) {
 		if b.Class == control.AnyClass {
 			return s.p.Phrase("All classes are stopped: lbremedy resume")
 		}
-		return s.p.Phrase("%[1]s is stopped: lbremedy breaker close %[1]s", b.Class)
+		return s.p.Phrase("%[1]s is stopped: lbremedy breaker close %[1]s --cluster %[2]s", b.Class, b.Cluster)
 	})
 	s.budgets()
 	s.backlog()

@@ -143,7 +143,7 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		"Budgets     tag-missing is spent until ", "            Others: 1. To write earlier, raise the budget in the policy file.\n",
 		"            To end the pause: lbremedy resume\n",
 		"Pauses      All clusters: Paused by ann", "            Paused by bob",
-		"Breakers    address-type-immutable is stopped:\n            lbremedy breaker close address-type-immutable\n",
+		"Breakers    address-type-immutable is stopped:\n            lbremedy breaker close address-type-immutable --cluster c1\n",
 		"            and 3 more: lbremedy breaker ls\n", "Queue       0 queued, 0 not delivered, 4 dead letters: lbremedy dead ls\n")
 	if strings.Contains(out, "eve") {
 		t.Errorf("it shows the pause of another cluster: %s", out)
