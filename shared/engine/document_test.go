@@ -187,7 +187,7 @@ func TestRecurrenceCrash(t *testing.T) {
 			t.Errorf("a run right behind waits %s", rec.Wait)
 		}
 	}
-	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding.String(), "3 runs") || len(rec.Ask) == 0 {
+	if rec := r.recurs(event.Failed); !strings.HasPrefix(rec.Finding.String(), "3 consecutive runs") || len(rec.Ask) == 0 {
 		t.Errorf("finds %q, asks %q", rec.Finding, rec.Ask)
 	}
 	if k := r.running(); r.document().State.Holder != "" {
