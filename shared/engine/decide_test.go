@@ -50,7 +50,7 @@ func TestDecide(t *testing.T) {
 			want: event.Planned, rule: "Observe mode"},
 		{name: "the class alone fixes", policy: remedy.Policy{Classes: map[string]remedy.Class{class: {Mode: remedy.Fix}}}, want: event.Waiting, rule: "Applied"},
 		{name: "another class is named", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{"other": {}}}, optIn: true, want: event.Asked,
-			rule: "only if the policy file names it"},
+			rule: "only if the policy file names the class"},
 		{name: "opted in", policy: remedy.Policy{Mode: remedy.Fix, Classes: map[string]remedy.Class{class: {}}}, optIn: true, want: event.Waiting, rule: "Applied"},
 		{name: "not opted in, observe", optIn: true, want: event.Planned, rule: "Observe mode"},
 	} {
