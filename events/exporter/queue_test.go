@@ -73,7 +73,8 @@ func TestHugeMessages(t *testing.T) {
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
-		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
+		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x",
+			"token:", "secret:", "apikey:", "credential:", "token: ["} {
 			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
 				o, ok := s.classify(kube.Event{Namespace: "a", Component: "service-controller", Reason: "SyncLoadBalancerFailed", Type: "Warning",
 					Message: first + strings.Repeat(part, 1<<20/len(part))})
