@@ -82,7 +82,8 @@ func TestHugeMessages(t *testing.T) {
 	judged := make(chan bool, 1)
 	go func() {
 		defer close(judged)
-		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x"} {
+		for _, part := range []string{"authorization:a,", "authorization: a ", "token='", "://a@", "x",
+			"token:", "secret:", "apikey:", "credential:", "token: ["} {
 			for _, first := range []string{full + " ", "DryRun: " + full + " "} {
 				o, ok := s.classify(ev("a", first+strings.Repeat(part, 1<<20/len(part))))
 				if ok && len(o.Message) > event.MaxMessage {

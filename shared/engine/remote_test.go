@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/control"
+	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -17,6 +18,7 @@ import (
 type line struct {
 	before, after func(order bool) error
 	lie           func(answer []byte) []byte
+	twice         bool // each order arrives twice, and the second answer comes back
 }
 
 // remote has a function handle the rig's class over signed calls, and returns the line to it.
@@ -41,6 +43,9 @@ func (r *rig) remote() *line {
 					}
 				}
 				_, answer := function.Answer(ctx, call)
+				if on.twice && orders {
+					_, answer = function.Answer(ctx, call)
+				}
 				if on.after != nil {
 					if err := on.after(orders); err != nil {
 						return nil, err
@@ -124,6 +129,33 @@ func TestLostAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// If a gateway delivers an order twice, the answer to the second delivery leaves open whether the step was made. It is checked, not
+// repeated, and can be undone.
+func TestOrderTwice(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	on := r.remote()
+	on.twice = true
+	rec := r.fails("this call came before")
+	if rec.Wait < time.Minute-time.Second || !rec.Steps[0].Unknown {
+		t.Errorf("it comes back after %s, and the record says of the step: %+v", rec.Wait, rec.Steps[0])
+	}
+	if d := r.document().State; d.Order == nil || d.Active != class {
+		t.Error("other classes may write")
+	}
+	on.twice = false
+	r.advance(rec.Wait)
+	r.ends(event.Waiting)
+	r.wrote(1)
+	r.sync("h2", "192.168.0.9")
+	r.advance(10 * time.Second)
+	rec = r.ends(event.Fixed)
+	if _, err := engine.Undo(t.Context(), r.env, r.class, []event.Record{rec}); err != nil {
+		t.Errorf("the step is not undone: %v", err)
+	}
+	r.wrote(2)
 }
 
 func TestKilledAfterOrder(t *testing.T) {

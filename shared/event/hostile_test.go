@@ -19,6 +19,7 @@ func hostile() []string {
 		big("token=,"), big("token=''"), big(`token=\"`), big("token=["), big("/token': a"), big("accesskeysecret"), big("bearer aaaaaaa "), big("LTAI5t7."),
 		big("STS.aaaaaaaaaaaaaaaaaaaaaaaa."), "STS." + big("a"), big("eyJ."), big("eyJaaaaaaaaa/"), big("://"), big("x://a"), "://" + big("a"),
 		big("-----begin"), big("-----BEGIN PUBLIC KEY-----"), "signature" + big(" "), big("signature") + big(" "),
+		"x " + big("token:"), "x " + big("secret:"), "x " + big("apikey:"), "x " + big("credential:"), "x " + big("token: ["),
 		// The same for the classifier.
 		big("failed to ensure load balancer for service : "), "error syncing load balancer: " + big("failed to ensure load balancer for service "),
 		big("error syncing load balancer [["), big(`"code":"a`), big("code=a."), big("errorcode: "), big("got=["), big("data: map[{"), big("https://a.aliyuncs.com:"),

@@ -85,6 +85,9 @@ func TestRedact(t *testing.T) {
 		{"YAML", "users:\n- user:\n    token: abc\n  - secret: abc\ntoken: abc", "users:\n- user:\n    token: ***\n  - secret: ***\ntoken: ***"},
 		{"YAML in a log", `users:\n    token: abc\n`, `users:\n    token: ***\n`},
 		{"YAML in a line", "the token: 0a1b2c3d4e5f6a7b8c, secret: lbremedy-nats-exporter-2026", "the token: ***, secret: lbremedy-nats-exporter-2026"},
+		{"a long value", "the token: a/" + strings.Repeat("b-", 300) + ", secret: [" + strings.Repeat("no ", 200) + "] token: [" + strings.Repeat("no ", 200),
+			"the token: ***, secret: [***] token: [***"},
+		{"no longer than a sentence", "unexpected token: [" + strings.Repeat("no ", 100) + "]", "unexpected token: [" + strings.Repeat("no ", 100) + "]"},
 		{"an empty value", `Signature=&x AccessKeySecret="" Authorization: `, `Signature=&x AccessKeySecret="" Authorization: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

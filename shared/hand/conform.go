@@ -78,6 +78,7 @@ func Conform(ctx context.Context, r *Remote, cluster string, cases []Recorded, s
 		see(say.F("It refuses a call that came before."), c.refused(ctx, good, ErrDenied))
 	}
 	see(say.F("It refuses a step that the class does not declare."), c.undeclared(ctx))
+	see(say.F("It leaves open what became of an order that came before."), c.repeated(ctx))
 	for i, one := range cases {
 		see(say.F("It finds out what is recorded: %s.", cmp.Or(one.Name, fmt.Sprint(i+1))), c.finds(ctx, one))
 	}
@@ -126,10 +127,33 @@ func (c conformance) refused(ctx context.Context, sealed []byte, kind error) err
 	return nil
 }
 
-func (c conformance) undeclared(ctx context.Context) error {
+// order sends an order of a step that no class declares.
+func (c conformance) order(ctx context.Context) (json.RawMessage, error) {
 	now := c.now()
 	o := Order{About: c.none(), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
-	said, err := c.call(ctx, call{Type: TypeApply, Made: now, Expires: now.Add(callLife)}, o.About, o)
+	return c.call(ctx, call{Type: TypeApply, Made: now, Expires: now.Add(callLife)}, o.About, o)
+}
+
+func (c conformance) repeated(ctx context.Context) error {
+	twice := *c.Remote
+	twice.Send = func(ctx context.Context, order []byte) ([]byte, error) {
+		if body, err := c.Send(ctx, order); err != nil {
+			return body, err
+		}
+		return c.Send(ctx, order)
+	}
+	_, err := conformance{&twice, c.cluster}.order(ctx)
+	if err == nil {
+		return errors.New("it accepts the order")
+	}
+	if p, refuses := errors.AsType[*Error](err); !refuses || !p.Is(ErrUnsure) {
+		return fmt.Errorf("it does not say %q: %w", ErrUnsure, err)
+	}
+	return nil
+}
+
+func (c conformance) undeclared(ctx context.Context) error {
+	said, err := c.order(ctx)
 	var a ApplyAnswer
 	if said != nil && json.Unmarshal(said, &a) != nil {
 		return errors.New("the answer is not that to an order")

@@ -224,3 +224,19 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A refusal as expired that takes long may be the answer to a second delivery, after the first one was carried out.
+func TestLateRefusal(t *testing.T) {
+	for took, want := range map[time.Duration]hand.State{time.Second: "", 26 * time.Second: hand.Lost} {
+		now := time.Now()
+		h := lying(t, func(string) []byte {
+			now = now.Add(took)
+			return encode(t, hand.Answer{Problem: &hand.Error{Kind: hand.ErrClock.Error(), Text: "expired"}})
+		})
+		h.Now = func() time.Time { return now }
+		a, err := h.Apply(t.Context(), hand.Order{About: about(), Step: data(t, step.ClearStatus{})})
+		if a.State != want || errors.Is(err, hand.ErrUnsure) != (want == hand.Lost) {
+			t.Errorf("after %s the state is %q, the error %v", took, a.State, err)
+		}
+	}
+}

@@ -103,6 +103,9 @@ func (r *Remote) Apply(ctx context.Context, o Order) (a ApplyAnswer, err error) 
 	defer cancel()
 	said, err := r.call(ctx, call{ID: o.ID, Type: TypeApply, Made: now, Expires: now.Add(life)}, o.About, o)
 	if said == nil {
+		if errors.Is(err, ErrClock) && r.now().Sub(now) > skew {
+			err = fmt.Errorf("the order may have come before: %s: %w", err, ErrUnsure)
+		}
 		if errors.Is(err, ErrUnsure) && !o.Dry {
 			a.State = Lost
 		}

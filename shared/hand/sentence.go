@@ -59,7 +59,7 @@ func within(before string) bool {
 var word = regexp.MustCompile(`^[A-Za-z0-9_./:@%+][A-Za-z0-9_./:=,@%+-]*$`)
 
 func words(text string) bool {
-	return !slices.ContainsFunc(strings.Split(text, " "), func(one string) bool { return !word.MatchString(one) })
+	return !slices.ContainsFunc(strings.Split(text, " "), func(one string) bool { return !word.MatchString(one) || strings.Contains(one, "://") })
 }
 
 // argument returns why a text may not be part of a sentence.
@@ -69,8 +69,9 @@ func argument(text string) error {
 		return wrong("a text has more than %d bytes", mostText)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, hidden):
 		return wrong("a text has characters that hide what it says: %.100q", text)
-	case command(strings.ReplaceAll(text, "\n", " ")) && (strings.Contains(text, "\n") || !harmless(text)), pipes.MatchString(text):
-		return wrong("a command has a part that a shell would run, or an option that sends it elsewhere: %.100q", text)
+	case (command(strings.ReplaceAll(text, "\n", " ")) || quoted.MatchString(bare.Replace(text))) && (strings.Contains(text, "\n") || !harmless(text)),
+		pipes.MatchString(text):
+		return wrong("a command has a part that a shell would run, or a word that may send it elsewhere: %.100q", text)
 	}
 	return nil
 }
@@ -88,9 +89,36 @@ func command(text string) bool { return commands.MatchString(text) }
 // pipes matches what makes a shell run its input.
 var pipes = regexp.MustCompile("\\| *(sudo +)?(ba|z|da|k)?sh\\b|`")
 
-// elsewhere matches the options that direct a command to another server or identity.
-var elsewhere = regexp.MustCompile(` --?(server|s|kubeconfig|token|as|as-group|as-uid|context|cluster|user|insecure[a-z-]*|` +
-	`certificate-authority|tls-server-name|endpoint|profile|access-key-[a-z]+|sts-token|proxy-url|f|filename|k|kustomize|raw)([ =]|$)`)
+// quoted matches a command whose name had quotes, as in kube'ctl', which bare removes.
+var (
+	quoted = regexp.MustCompile(`\b(kubectl|aliyun) `)
+	bare   = strings.NewReplacer("'", "", `"`, "", "\n", " ")
+)
+
+// option matches the options that commands have. The parameters of aliyun begin with a capital letter. Others direct a command to another
+// server or identity.
+var option = regexp.MustCompile(`^(-[nolp]|--overwrite|--open|--type=(json|merge)|--subresource=status|--tail=-1|--(clusterrole|serviceaccount)=.+|` +
+	`--[A-Z][A-Za-z0-9.]*)$`)
+
+// annotation matches the assignment of an annotation. Its value may be a URL, as may a part of a patch.
+var annotation = regexp.MustCompile(`^[A-Za-z0-9.-]+/[A-Za-z0-9._-]+=`)
+
+// configures matches words, one a line, that change to which server and as whom later commands go.
+var configures = regexp.MustCompile(`\b(kubectl|aliyun)(\n-.*(\n.*)?)*\nconfig(ure)?(\n|$)`)
+
+// home reports whether a command of these words goes to the person's own cluster and account.
+func home(words []string) bool {
+	patch := func(w string) bool { return w[0] == '{' || w[0] == '[' }
+	for i, w := range words {
+		switch {
+		case w == "-p" && (i+1 == len(words) || !patch(words[i+1])), // the profile of aliyun
+			w[0] == '-' && w != "-" && !option.MatchString(w),
+			strings.Contains(w, "://") && !patch(w) && !annotation.MatchString(w):
+			return false
+		}
+	}
+	return !configures.MatchString(strings.Join(words, "\n"))
+}
 
 // search matches the only pipe that commands have: the output is searched for a word.
 var search = regexp.MustCompile(` \| grep [A-Za-z0-9./_-]+$`)
@@ -99,39 +127,35 @@ var search = regexp.MustCompile(` \| grep [A-Za-z0-9./_-]+$`)
 // joined by &&, and a value may contain the time.
 func harmless(text string) bool {
 	text = strings.ReplaceAll(text, "-$(date +%s) ", "-1 ")
-	if elsewhere.MatchString(text) {
-		return false
-	}
 	for i, part := range strings.Split(text, " && ") {
-		if !inert(search.ReplaceAllString(part, "")) || i > 0 && !command(part) {
+		if words, ok := inert(search.ReplaceAllString(part, "")); !ok || !home(words) || i > 0 && !command(part) {
 			return false
 		}
 	}
 	return true
 }
 
-// inert reports whether a shell that is given the text runs only its first command and opens no file: outside of single quotes it
-// contains no character that would make a POSIX shell do so. In double quotes only the characters that stay special there count.
-func inert(text string) bool {
+// inert returns the words of a text, and whether a shell that is given the text runs only its first command and opens no file: outside
+// of single quotes it contains no character that would make a POSIX shell do so. In double quotes only the characters that stay special
+// there count.
+func inert(text string) (words []string, ok bool) {
 	const plain, single, double = 0, '\'', '"'
-	in := rune(plain)
-	for _, r := range text {
+	in, one := rune(plain), ""
+	for _, r := range text + " " {
 		switch {
-		case in == single:
-			if r == single {
-				in = plain
-			}
-		case strings.ContainsRune("$`\\", r):
-			return false
-		case in == double:
-			if r == double {
-				in = plain
-			}
+		case in == single && r != single, in == double && r != double && !strings.ContainsRune("$`\\", r):
+			one += string(r)
+		case in == r:
+			in = plain
+		case strings.ContainsRune("$`\\;&|<>(){}*?[]!#~", r):
+			return nil, false
 		case r == single || r == double:
 			in = r
-		case strings.ContainsRune(";&|<>(){}*?[]!#~", r):
-			return false
+		case r != ' ':
+			one += string(r)
+		case one != "":
+			words, one = append(words, one), ""
 		}
 	}
-	return in == plain
+	return words, in == plain
 }

@@ -104,7 +104,11 @@ func (s *Served) answer(ctx context.Context, sealed []byte) (a Answer, err error
 		return a, fmt.Errorf("%w: %w", err, ErrInvalid)
 	}
 	if !s.first(h) {
-		return a, fmt.Errorf("this call came before: %w", ErrDenied)
+		kind := ErrDenied
+		if h.Type == TypeApply {
+			kind = ErrUnsure // the order that came before may be carried out, and its answer may not reach the engine
+		}
+		return a, fmt.Errorf("this call came before: %w", kind)
 	}
 	if h.Type == TypeApply {
 		var cancel context.CancelFunc

@@ -118,7 +118,7 @@ func TestBreaks(t *testing.T) {
 				return accepts(call, "{}")
 			}
 			return said
-		}, []string{"It refuses a call that came before."}},
+		}, []string{"It refuses a call that came before.", "It leaves open what became of an order that came before."}},
 		"it has no clock": {func(call []byte) []byte {
 			said := good(call)
 			if bytes.Contains(said, []byte("the call has expired")) {
@@ -131,7 +131,10 @@ func TestBreaks(t *testing.T) {
 				return accepts(call, `{"state":"done"}`)
 			}
 			return good(call)
-		}, []string{"It refuses a step that the class does not declare."}},
+		}, []string{"It refuses a step that the class does not declare.", "It leaves open what became of an order that came before."}},
+		"it refuses an order that came before": {func(call []byte) []byte {
+			return bytes.ReplaceAll(good(call), []byte(`"unsure"`), []byte(`"denied"`))
+		}, []string{"It leaves open what became of an order that came before."}},
 		"it plans what it does not declare": {func(call []byte) []byte {
 			return bytes.ReplaceAll(good(call), []byte(`"example.com/owner": "checkout"`), []byte(`"example.com/other": "yes"`))
 		}, []string{"It finds out what is recorded: the label names the owner."}},

@@ -143,7 +143,8 @@ def opened(call):
         for old in [k for k, end in SEEN.items() if end < now]:
             del SEEN[old]
         if ident in SEEN:
-            raise Problem("denied", "this call came before")
+            # The order that came before may be carried out, and its answer may not reach the engine.
+            raise Problem("unsure" if kind == "io.lbremedy.apply.v1" else "denied", "this call came before")
         SEEN[ident] = expires
     return kind, ident, data, expires - now
 
