@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Program is one call of lbremedy: its inputs and outputs.
@@ -29,6 +30,7 @@ type Program struct {
 	Version  string
 	Plugin   bool             // called as "kubectl lbremedy"
 	Declared []*remedy.Remedy // of --declarations: classes whose code is in functions only
+	Noted    func(say.Text)   // takes notes; nil: they are printed to Err
 	Settings
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
+	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // old is the age at which a viewed reading is repeated.
@@ -25,6 +26,7 @@ type reading struct {
 
 type view struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
+	Notes  []say.Text    // what limits it
 	Began  time.Time     // of a reading under way; zero: none
 	Why    string        // the last one failed
 }
@@ -57,7 +59,11 @@ func (g *reading) run(ctx context.Context) {
 		case <-g.wake:
 		}
 		g.hub.change()
-		fresh, err := look.Find(ctx, g.p, nil, doctor.Info.String(), "", nil)
+		var fresh view
+		var err error
+		p := *g.p
+		p.Noted = func(t say.Text) { fresh.Notes = append(fresh.Notes, t) }
+		fresh.Result, err = look.Find(ctx, &p, nil, doctor.Info.String(), "", nil)
 		if ctx.Err() != nil {
 			return
 		}
@@ -67,14 +73,14 @@ func (g *reading) run(ctx context.Context) {
 	}
 }
 
-func (g *reading) keep(fresh doctor.Result, err error) {
+func (g *reading) keep(fresh view, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.last.Began = (time.Time{}); err != nil {
 		g.last.Why = said(err)
 		return
 	}
-	g.last = view{Result: fresh}
+	g.last = fresh
 }
 
 // now also starts another reading if the last one is old.
