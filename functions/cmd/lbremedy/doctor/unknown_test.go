@@ -16,7 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// What is unknown beside a plan shows in the exit code.
+// An unknown beside a plan shows in the exit code.
 func TestFixUnknown(t *testing.T) {
 	t.Parallel()
 	w := masters()
