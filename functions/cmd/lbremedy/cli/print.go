@@ -236,7 +236,7 @@ func (p *Program) Width() int {
 // Note prints a note beside the data, or gives it to Noted.
 func (p *Program) Note(format string, args ...any) {
 	if p.Noted != nil {
-		p.Noted(say.F(format, args...))
+		p.Noted(format, args...)
 		return
 	}
 	fmt.Fprintln(p.Err, command.Local(p.Phrase(format, args...)))

@@ -16,7 +16,6 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/remedy"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // A Program is one call of lbremedy: its inputs and outputs.
@@ -28,9 +27,9 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: not a terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Plugin   bool             // called as "kubectl lbremedy"
-	Declared []*remedy.Remedy // of --declarations: classes whose code is in functions only
-	Noted    func(say.Text)   // takes notes; nil: they are printed to Err
+	Plugin   bool                             // called as "kubectl lbremedy"
+	Declared []*remedy.Remedy                 // of --declarations: classes whose code is in functions only
+	Noted    func(format string, args ...any) // takes notes, as Phrase does; nil: they are printed to Err
 	Settings
 }
 

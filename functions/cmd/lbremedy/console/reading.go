@@ -9,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	look "github.com/lbremedy/lbremedy/functions/cmd/lbremedy/doctor"
 	"github.com/lbremedy/lbremedy/shared/doctor"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // old is the age at which a viewed reading is repeated.
@@ -26,9 +25,15 @@ type reading struct {
 
 type view struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
-	Notes  []say.Text    // what limits it
+	Notes  []note        // they limit it
 	Began  time.Time     // of a reading under way; zero: none
 	Why    string        // the last one failed
+}
+
+// A note is a sentence, as of Program.Note.
+type note struct {
+	Format string
+	Args   []any
 }
 
 func (g view) At() time.Time { return g.Result.At }
@@ -62,7 +67,7 @@ func (g *reading) run(ctx context.Context) {
 		var fresh view
 		var err error
 		p := *g.p
-		p.Noted = func(t say.Text) { fresh.Notes = append(fresh.Notes, t) }
+		p.Noted = func(format string, args ...any) { fresh.Notes = append(fresh.Notes, note{format, args}) }
 		fresh.Result, err = look.Find(ctx, &p, nil, doctor.Info.String(), "", nil)
 		if ctx.Err() != nil {
 			return

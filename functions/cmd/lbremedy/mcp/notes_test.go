@@ -12,7 +12,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/operator"
 )
 
-// What a command says in a note beside its data is in the answer.
+// An answer has the notes that a command prints beside its data.
 func TestNotes(t *testing.T) {
 	c, s := operator.Embed(t)
 	if err := operator.Seed(t.Context(), s, operator.Lately()...); err != nil {

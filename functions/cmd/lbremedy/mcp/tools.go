@@ -21,7 +21,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/regex"
-	"github.com/lbremedy/lbremedy/shared/say"
 )
 
 // An answered is the result of a tool. Only Data holds texts of others.
@@ -56,7 +55,7 @@ func add[In, Out any](to *sdk.Server, s *server, name string, room *sync.Mutex, 
 		}
 		p := s.program()
 		var notes []string
-		p.Noted = func(t say.Text) { notes = append(notes, t.String()) }
+		p.Noted = func(format string, args ...any) { notes = append(notes, p.Phrase(format, args...)) }
 		out, err := do(ctx, p, in)
 		if err != nil {
 			return nil, answered[Out]{}, said(err)
