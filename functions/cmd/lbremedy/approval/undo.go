@@ -37,8 +37,8 @@ restored. A step that is already undone, or whose target is gone, is not written
 the journal says so.
 
 Without --apply nothing is written: the same is checked, the API server tries the writes
-to the cluster, and the exit code is that of --apply. At a terminal, --apply shows the steps
-and asks before it writes; --yes doesn't ask.
+to the cluster, and the exit code is that of --apply with --shared. At a terminal, --apply
+shows the steps and asks before it writes; --yes doesn't ask.
 
 The failure that was fixed comes back. Other cases may depend on what is undone, such as a
 RAM policy that all Services need. They are listed. --apply then needs --shared, or asks

@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -73,7 +72,8 @@ journal and undo. Nothing is written without --apply.
 Exit codes: 0 nothing was found; 1 something failed; 2 the usage, the configuration or the
 input is wrong; 4 the worst finding is a warning; 5 there is a critical finding; 6 there
 is none, but something could not be determined. Findings of the severity info, and those
-below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
+below --severity, do not count. With --fix the codes are those of "lbremedy run", and 6 if
+something could not be determined and nothing else is wrong.`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
   lbremedy doctor --checks lb-gone,room -l app=web -o json
@@ -260,8 +260,8 @@ func (e *examining) there(ctx context.Context, env *host.Connection) error {
 	if e.scope.Namespace == "" {
 		return nil
 	}
-	if _, err := env.Kube.Namespace(ctx, e.scope.Namespace); errors.Is(err, kube.ErrNotFound) {
-		return command.Wrong("the cluster does not have the namespace %s: correct the name, or --context and --kubeconfig", e.scope.Namespace)
+	if err := cli.Namespace(ctx, env, e.scope.Namespace); errors.As(err, new(command.Mistake)) {
+		return err
 	}
 	return nil
 }
