@@ -31,6 +31,7 @@ type Config struct {
 type Connection struct {
 	*engine.Env
 	Clients *hand.Clients
+	Assumed error // why the policy in force is unknown, and observe mode assumed; nil: it is known
 }
 
 // ConnectReads connects only to the cluster and the cloud: enough for engine.Look.

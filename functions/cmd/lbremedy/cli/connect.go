@@ -145,6 +145,7 @@ func (p *Program) beside(ctx context.Context, env *host.Connection, file string)
 		p.Note("Pauses, budgets and the journal are unknown: %s.", command.Clean(event.Redact(err.Error())))
 	case err != nil:
 		p.Note("The policy in force is unknown, so observe mode is assumed: %s.", command.Clean(event.Redact(err.Error())))
+		env.Assumed = err
 	default:
 		env.Stream = s
 		env.Policy = func(context.Context) (remedy.Policy, error) { return now.Policy, nil }

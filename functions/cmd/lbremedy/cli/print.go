@@ -233,8 +233,12 @@ func (p *Program) Width() int {
 	return 100
 }
 
-// Note prints a note beside the data.
+// Note prints a note beside the data, or gives it to Noted.
 func (p *Program) Note(format string, args ...any) {
+	if p.Noted != nil {
+		p.Noted(format, args...)
+		return
+	}
 	fmt.Fprintln(p.Err, command.Local(p.Phrase(format, args...)))
 }
 

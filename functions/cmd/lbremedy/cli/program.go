@@ -27,8 +27,9 @@ type Program struct {
 	Terminal func(stream any) int // width; 0: not a terminal
 	Keys     cloud.Credentials    // for Alibaba Cloud
 	Version  string
-	Plugin   bool             // called as "kubectl lbremedy"
-	Declared []*remedy.Remedy // of --declarations: classes whose code is in functions only
+	Plugin   bool                             // called as "kubectl lbremedy"
+	Declared []*remedy.Remedy                 // of --declarations: classes whose code is in functions only
+	Noted    func(format string, args ...any) // takes notes, as Phrase does; nil: they are printed to Err
 	Settings
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/host"
 	"github.com/lbremedy/lbremedy/shared/kube"
+	"github.com/lbremedy/lbremedy/shared/remedy"
 )
 
 // Source returns the source of a snapshot, with progress shown at a terminal.
@@ -23,7 +24,11 @@ func (p *Program) Source(env *host.Connection, g *Progress) doctor.Source {
 		}
 		g.Say("reading %s: %d", part, done)
 	}
-	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now(), Policy: env.Policy, Progress: say}
+	policy := env.Policy
+	if env.Assumed != nil {
+		policy = func(context.Context) (remedy.Policy, error) { return remedy.Policy{}, env.Assumed }
+	}
+	return doctor.Source{Cluster: env.Cluster, Kube: env.Kube, Cloud: env.Clients.Cloud, Now: p.Now(), Policy: policy, Progress: say}
 }
 
 // Gather reads parts of the cluster, limited by Only and Counts of the source.

@@ -372,3 +372,19 @@ func TestOwnAccount(t *testing.T) {
 		}
 	}
 }
+
+// The doctor's page shows the notes of its reading: here that writes are paused.
+func TestDoctorNotes(t *testing.T) {
+	c, _ := operator.Small(t)
+	c.Embed(t)
+	for _, args := range [][]string{{"up", "--setup"}, {"pause", "--by", "ann", "--why", "network change"}} {
+		if got := c.Run(t.Context(), args...); got.Code != 0 {
+			t.Fatalf("%v: %+v", args, got)
+		}
+	}
+	x := start(t, c)
+	x.until("/doctor", "Read at ")
+	if got := x.get("/doctor", http.StatusOK); !strings.Contains(got, "Paused by ann") {
+		t.Errorf("the page is %s", got)
+	}
+}

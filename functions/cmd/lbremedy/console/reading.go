@@ -25,8 +25,15 @@ type reading struct {
 
 type view struct {
 	Result doctor.Result // empty, without a time, if nothing has been read yet
+	Notes  []note        // they limit it
 	Began  time.Time     // of a reading under way; zero: none
 	Why    string        // the last one failed
+}
+
+// A note is a sentence, as of Program.Note.
+type note struct {
+	Format string
+	Args   []any
 }
 
 func (g view) At() time.Time { return g.Result.At }
@@ -57,7 +64,11 @@ func (g *reading) run(ctx context.Context) {
 		case <-g.wake:
 		}
 		g.hub.change()
-		fresh, err := look.Find(ctx, g.p, nil, doctor.Info.String(), "", nil)
+		var fresh view
+		var err error
+		p := *g.p
+		p.Noted = func(format string, args ...any) { fresh.Notes = append(fresh.Notes, note{format, args}) }
+		fresh.Result, err = look.Find(ctx, &p, nil, doctor.Info.String(), "", nil)
 		if ctx.Err() != nil {
 			return
 		}
@@ -67,14 +78,14 @@ func (g *reading) run(ctx context.Context) {
 	}
 }
 
-func (g *reading) keep(fresh doctor.Result, err error) {
+func (g *reading) keep(fresh view, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.last.Began = (time.Time{}); err != nil {
 		g.last.Why = said(err)
 		return
 	}
-	g.last = view{Result: fresh}
+	g.last = fresh
 }
 
 // now also starts another reading if the last one is old.

@@ -128,6 +128,7 @@ func (s *server) words(l *say.Language) template.FuncMap {
 		"count":    func(n int, what string) string { return say.Count(n, what).In(l) },
 		"say":      l.Phrase,
 		"twin":     l.Format,
+		"note":     func(n note) string { return l.Phrase(n.Format, n.Args...) },
 		"why":      func(err error) string { return errorText(l, err) },
 		"text":     func(t say.Text) string { return t.In(l) },
 		"tell":     func(r *event.Record) event.Record { return r.In(l) },

@@ -31,6 +31,13 @@ type answered[T any] struct {
 	Commands []string `json:"commands,omitempty" jsonschema:"what a person can run next, quoted for a shell. No tool runs it"`
 }
 
+// A noted is the part of an answer with what a command says beside its data.
+type noted struct {
+	Notes []string `json:"notes,omitempty" jsonschema:"what limits the rest: something was left out or is unknown, or writes are paused"`
+}
+
+func (n *noted) note(notes []string) { n.Notes = notes }
+
 type tool[In, Out any] func(ctx context.Context, p *cli.Program, in In) (answered[Out], error)
 
 // add adds a tool. If room is given, only one call at a time may hold it.
@@ -46,9 +53,15 @@ func add[In, Out any](to *sdk.Server, s *server, name string, room *sync.Mutex, 
 			}
 			defer room.Unlock()
 		}
-		out, err := do(ctx, s.program(), in)
+		p := s.program()
+		var notes []string
+		p.Noted = func(format string, args ...any) { notes = append(notes, p.Phrase(format, args...)) }
+		out, err := do(ctx, p, in)
 		if err != nil {
 			return nil, answered[Out]{}, said(err)
+		}
+		if of, ok := any(&out.Data).(interface{ note([]string) }); ok {
+			of.note(notes)
 		}
 		out.Cut = bound(&out.Data)
 		return nil, out, nil
@@ -138,6 +151,7 @@ func at(t time.Time) string {
 }
 
 type rows struct {
+	noted
 	Cases []row `json:"cases"`
 }
 
@@ -163,6 +177,7 @@ type named struct {
 }
 
 type story struct {
+	noted
 	Case   row      `json:"case"`
 	Parts  []part   `json:"parts" jsonschema:"as lbremedy show tells them"`
 	Course []moment `json:"course" jsonschema:"what has happened, the oldest first; of a long one the end"`
@@ -211,9 +226,10 @@ type object struct {
 }
 
 type plan struct {
+	noted
 	Known   bool     `json:"known" jsonschema:"whether a failure is known; if not, the rest is empty"`
 	Case    row      `json:"case"`
-	Mode    string   `json:"mode,omitempty" jsonschema:"observe or fix, by the policy in force"`
+	Mode    string   `json:"mode,omitempty" jsonschema:"observe or fix, by the policy in force; \"notes\" says if that is unknown"`
 	Rule    string   `json:"rule,omitempty" jsonschema:"why the policy applies it, asks, or only observes"`
 	Risk    string   `json:"risk,omitempty" jsonschema:"of the whole plan"`
 	Digest  string   `json:"digest,omitempty" jsonschema:"names this plan, and changes with it"`
@@ -317,6 +333,7 @@ type examined struct {
 }
 
 type result struct {
+	noted
 	Services int       `json:"services" jsonschema:"how many were looked at"`
 	Findings []finding `json:"findings" jsonschema:"the worst first"`
 	Unknown  []unknown `json:"unknown" jsonschema:"what could not be determined"`
