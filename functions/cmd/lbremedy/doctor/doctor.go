@@ -73,7 +73,8 @@ journal and undo. Nothing is written without --apply.
 Exit codes: 0 nothing was found; 1 something failed; 2 the usage, the configuration or the
 input is wrong; 4 the worst finding is a warning; 5 there is a critical finding; 6 there
 is none, but something could not be determined. Findings of the severity info, and those
-below --severity, do not count. With --fix the codes are those of "lbremedy run".`,
+below --severity, do not count. With --fix the codes are those of "lbremedy run", and 6 if
+something could not be determined and nothing else is wrong.`,
 		Example: `  lbremedy doctor
   lbremedy doctor --namespace shop --severity info --explain
   lbremedy doctor --checks lb-gone,room -l app=web -o json

@@ -31,6 +31,9 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 	if !fixable(check) {
 		return command.Wrong("the findings of the check %s cannot be fixed automatically: --checks %s --explain says what to do", check.ID, check.ID)
 	}
+	if check.ID == Permissions && (len(args) > 0 || e.scope.Namespace != "" || !e.chosen.All()) {
+		return command.Wrong("the findings of the check %s are about the cluster: leave out Services, --namespace and --selector", check.ID)
+	}
 	env, err := p.Prepare(ctx, e.policy, e.Apply)
 	if err != nil {
 		return err
@@ -51,12 +54,14 @@ func fix(ctx context.Context, p *cli.Program, e *examining, args []string) error
 	}
 	if len(items) == 0 {
 		p.Note("There is nothing to fix.")
-		if len(r.Unknown) > 0 {
-			return command.Exit(cli.CodeUnknown)
-		}
-		return nil
+		err = p.Print([]answer.Item{}, func() {})
+	} else {
+		err = answer.Failures(ctx, p, env, items, e.Flags)
 	}
-	return answer.Failures(ctx, p, env, items, e.Flags)
+	if err == nil && len(r.Unknown) > 0 {
+		return command.Exit(cli.CodeUnknown)
+	}
+	return err
 }
 
 // Permissions is the check with findings about the cluster: the class ram-permission fixes them.

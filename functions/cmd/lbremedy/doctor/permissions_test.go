@@ -158,6 +158,7 @@ func TestFixPermissions(t *testing.T) {
 		t.Parallel()
 		sc := testbed(t, func(w *sim.World) { w.Cluster.Type = "ManagedKubernetes" })
 		sc.Wants(t, 0, "", "There is nothing to fix.", "doctor", "--fix", "permissions", "--policy", upgrade)
+		sc.Wants(t, 0, "[]\n", "There is nothing to fix.", "doctor", "--fix", "permissions", "--policy", upgrade, "-o", "json")
 		sc = testbed(t, func(w *sim.World) { w.Cluster.MasterRole, w.Cluster.NoMasterRole = "", true })
 		sc.Wants(t, cli.CodeUnknown, "", "names no RAM role of its masters", "doctor", "--fix", "permissions", "--apply", "--policy", upgrade)
 	})

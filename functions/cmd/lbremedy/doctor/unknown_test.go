@@ -15,6 +15,25 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
+// An unknown beside a plan shows in the exit code.
+func TestFixUnknown(t *testing.T) {
+	t.Parallel()
+	w := masters()
+	w.Policies[0].Versions[0].Document = `{"Version":"1","Statement":[{"Effect":"Allow","Action":"slb:*","Resource":"*"}]}`
+	c, _ := operator.API{User: "team"}.Against(t, w)
+	s := c.Embed(t)
+	if got := c.Run(t.Context(), "up", "--setup"); got.Code != 0 {
+		t.Fatalf("setup: %+v", got)
+	}
+	if err := (policy.InForce{Wrong: "policy.yaml: it is empty", Source: "policy.yaml"}).Put(t.Context(), s, w.Cluster.ID); err != nil {
+		t.Fatal(err)
+	}
+	got := c.Run(t.Context(), "doctor", "--fix", "permissions")
+	if got.Code != cli.CodeUnknown || !strings.Contains(got.Out, ramPolicy) || !strings.Contains(got.Err, "could not determine") {
+		t.Errorf("code %d: %s %s", got.Code, got.Out, got.Err)
+	}
+}
+
 // If the policy in force is unknown, so is what it wants protected. The policy in a file is known.
 func TestUnknownPolicy(t *testing.T) {
 	t.Parallel()
