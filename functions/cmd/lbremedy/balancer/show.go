@@ -39,7 +39,10 @@ func showCommand(p *cli.Program) *cobra.Command {
 		Use:   "show NAMESPACE/SERVICE|" + cli.BalancerArg,
 		Short: "Show the load balancer of a Service, its groups and their backends",
 		Long: `Show the load balancer of a Service, its groups and their backends. Name the Service, or
-the load balancer by its ID.`,
+the load balancer by its ID.
+
+Exit codes: 0 success; 1 something failed; 2 the usage, the configuration or the input is
+wrong; 6 something could not be determined: standard error says what, and why.`,
 		Example: `  lbremedy lb show shop/web
   lbremedy lb show lb-2ze1abc
   lbremedy lb show shop/web -o yaml`,
@@ -93,6 +96,7 @@ func show(s *doctor.Snapshot, svc *corev1.Service) Shown {
 		one := Group{ID: g.ID, Name: g.Name, Backends: []string{}}
 		if g.Failed != nil {
 			one.Unknown = g.Failed.Error()
+			v.Unknown = cmp.Or(v.Unknown, say.Errorf("the backends of the group %s could not be read: %w", g.ID, g.Failed).Error())
 		}
 		for _, e := range g.Backends {
 			at := e.ID

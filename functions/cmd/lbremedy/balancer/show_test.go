@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/balancer"
+	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -115,4 +116,23 @@ func TestShowByName(t *testing.T) {
 	}
 	denied, _ := operator.API{Denied: true}.Against(t, world())
 	refused(denied, command.CodeWrong, "name the Service web as NAMESPACE/NAME, because the Services of all namespaces cannot be listed: ", "lb", "show", "web")
+}
+
+// A group whose backends can't be read is unknown in the exit code, too.
+func TestShowUnreadGroup(t *testing.T) {
+	t.Parallel()
+	c, account := operator.API{Lists: map[string][]any{"/api/v1/services": {operator.ServiceOn("web", "lb-1", "lb-1")}}}.Against(t, &sim.World{
+		Cluster: sim.Cluster{ID: "c1"},
+		LoadBalancers: []sim.LoadBalancer{{ID: "lb-1", Address: "203.0.113.9", VGroups: []sim.VGroup{
+			{ID: "rsp-1", Name: "web", Backends: []sim.Backend{{Server: "i-1", Port: 80}}},
+		}}},
+	})
+	if got := c.Run(t.Context(), "lb", "show", "web"); got.Code != 0 || got.Err != "" || !strings.Contains(got.Out, "rsp-1") {
+		t.Fatalf("show: %+v", got)
+	}
+	account.Fault(sim.Fault{Action: "DescribeVServerGroupAttribute", Code: "Forbidden.RAM", Status: 403})
+	if got := c.Run(t.Context(), "lb", "show", "web"); got.Code != cli.CodeUnknown || !strings.Contains(got.Err, "shop/web: ") ||
+		!strings.Contains(got.Err, "rsp-1") || !strings.Contains(got.Err, "Forbidden.RAM") {
+		t.Errorf("without the backends: %+v", got)
+	}
 }
