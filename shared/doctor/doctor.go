@@ -10,6 +10,7 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,6 +183,8 @@ type Unknown struct {
 	Check string   `json:"check"`
 	About About    `json:"about,omitzero"` // zero: the whole check
 	Why   say.Text `json:"why"`
+
+	NoCluster bool `json:"-"` // only because no cluster was named
 }
 
 // A Report collects the findings of a check.
@@ -199,5 +202,5 @@ func (r *Report) Add(f Finding) {
 
 // Unknown records why the check can't judge the object.
 func (r *Report) Unknown(about About, err error) {
-	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err)})
+	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err), errors.Is(err, ErrNoCluster)})
 }

@@ -108,3 +108,21 @@ func TestUntold(t *testing.T) {
 		}
 	}
 }
+
+// Without a cluster, only what needs one is unknown for that reason: a check that breaks down is not.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	s := Alone(nil, []Part{Services, Quotas})
+	r := Examine(s, []*Check{
+		check("a", func(*Snapshot, *Report) { panic("no") }),
+		check("b", func(s *Snapshot, r *Report) { r.Unknown(All(Service), say.Errorf("limits: %w", s.Err(Quotas))) }),
+		{ID: "c", Doc: "# c", Needs: []Part{Quotas}},
+	})
+	got := map[string]bool{}
+	for _, u := range r.Unknown {
+		got[u.Check] = u.NoCluster
+	}
+	if want := map[string]bool{"a": false, "b": true, "c": true}; !cmp.Equal(got, want) {
+		t.Errorf("for want of a cluster: %v, want %v", got, want)
+	}
+}

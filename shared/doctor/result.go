@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func Examine(s *Snapshot, checks []*Check) Result {
 	for _, c := range checks {
 		r.Checks = append(r.Checks, c.ID)
 		if err := s.Err(c.Needs...); err != nil {
-			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: say.Of(err).Map(event.Redact)})
+			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: say.Of(err).Map(event.Redact), NoCluster: errors.Is(err, ErrNoCluster)})
 			continue
 		}
 		found := run(s, c)

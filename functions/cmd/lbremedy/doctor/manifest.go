@@ -48,7 +48,15 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	}
 	wanted := doctor.ManifestParts(checks)
 	s, read := doctor.Alone(all, wanted), []doctor.Reading(nil)
-	if p.Cluster != "" {
+	switch {
+	case p.Cluster == "" && e.policy != "":
+		v, err := p.ReadPolicy(ctx, e.policy)
+		if err != nil {
+			return err
+		}
+		s.Policy = v.Policy
+		delete(s.Failed, doctor.Policy)
+	case p.Cluster != "":
 		env, err := p.Prepare(ctx, e.policy, e.Apply)
 		if err != nil {
 			return err
@@ -72,14 +80,16 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 	if r, err = e.narrow(r, all); err != nil {
 		return err
 	}
-	if p.Cluster == "" && len(r.Unknown) > 0 {
-		var open []string
-		for _, u := range r.Unknown {
+	var open []string
+	r.Unknown = slices.DeleteFunc(r.Unknown, func(u doctor.Unknown) bool {
+		if u.NoCluster {
 			open = append(open, u.Check)
 		}
+		return u.NoCluster
+	})
+	if len(open) > 0 {
 		slices.Sort(open)
 		p.Note("No cluster is named, so these checks left something open: %s. --cluster compares with a cluster.", strings.Join(slices.Compact(open), ", "))
-		r.Unknown = []doctor.Unknown{}
 	}
 	return e.examined(p, r)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
+	"github.com/lbremedy/lbremedy/shared/command"
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/test/operator"
@@ -31,6 +32,21 @@ func TestFixUnknown(t *testing.T) {
 	got := c.Run(t.Context(), "doctor", "--fix", "permissions")
 	if got.Code != cli.CodeUnknown || !strings.Contains(got.Out, ramPolicy) || !strings.Contains(got.Err, "could not determine") {
 		t.Errorf("code %d: %s %s", got.Code, got.Out, got.Err)
+	}
+}
+
+// Without a cluster the given policy is known, and only what needs a cluster is left open.
+func TestDoctorFilePolicy(t *testing.T) {
+	t.Parallel()
+	c := operator.Call{In: "kind: Service\nmetadata: {name: web}\nspec: {type: LoadBalancer, ports: [{port: 80, nodePort: 32768}]}\n", Env: operator.Home(t)}
+	args := []string{"doctor", "-f", "-", "--checks", "node-ports", "-o", "json", "--policy"}
+	for text, want := range map[string]int{"mode: observe\n": cli.CodeWarning, "doctor: {localPorts: 40000-60999}\n": 0} {
+		if got := c.Run(t.Context(), append(args, operator.Write(t, "policy.yaml", text))...); got.Code != want {
+			t.Errorf("with %q: %+v, want %d", text, got, want)
+		}
+	}
+	if got := c.Run(t.Context(), append(args, "nowhere.yaml")...); got.Code != command.CodeWrong || !strings.Contains(got.Err, "nowhere.yaml") {
+		t.Errorf("without the file: %+v", got)
 	}
 }
 
