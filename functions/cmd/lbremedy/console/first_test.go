@@ -1,6 +1,9 @@
 package console
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -56,5 +59,32 @@ func TestGroups(t *testing.T) {
 	}
 	if said != "shop/web lb-gone drift; shop/api pending; " || got[0].Case != web || got[1].Case != nil {
 		t.Errorf("it is %q", said)
+	}
+}
+
+// Browsers send the host in lower case and without the default port of the scheme.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for address, hosts := range map[string]map[string]int{
+		"https://LB.example.com:443": {"lb.example.com": http.StatusOK, "lb.example.com:443": http.StatusOK, "lb.example.com:80": http.StatusMisdirectedRequest},
+		"https://lb.example.com":     {"lb.example.com": http.StatusOK, "LB.example.com:443": http.StatusOK, "evil.example": http.StatusMisdirectedRequest},
+		"https://lb.example.com:80":  {"lb.example.com:80": http.StatusOK, "lb.example.com": http.StatusMisdirectedRequest},
+		"http://127.0.0.1:80":        {"127.0.0.1": http.StatusOK, "localhost": http.StatusOK, "localhost:8383": http.StatusMisdirectedRequest},
+		"http://127.0.0.1":           {"127.0.0.1": http.StatusOK, "localhost": http.StatusOK},
+		"http://[::1]:8383":          {"[::1]:8383": http.StatusOK, "localhost:8383": http.StatusOK, "localhost": http.StatusMisdirectedRequest},
+	} {
+		at, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := (&server{url: at}).guarded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for host, want := range hosts {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			r.Host = host
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s answers %s with %d, want %d", address, host, w.Code, want)
+			}
+		}
 	}
 }

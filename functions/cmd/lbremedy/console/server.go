@@ -224,11 +224,16 @@ func (s *server) handler() http.Handler {
 	})
 }
 
+// sent returns a host as browsers send it: in lower case, and without the default port of the scheme.
+func (s *server) sent(host string) string {
+	return strings.TrimSuffix(strings.ToLower(host), map[string]string{"http": ":80", "https": ":443"}[s.url.Scheme])
+}
+
 // guarded sets headers for all answers, and refuses other hosts, whose names may have been made to resolve to this machine.
 func (s *server) guarded(next http.Handler) http.Handler {
-	here := []string{s.url.Host}
+	here := []string{s.sent(s.url.Host)}
 	if loopback(s.url.Hostname()) {
-		here = append(here, "localhost:"+s.url.Port())
+		here = append(here, s.sent(strings.TrimSuffix("localhost:"+s.url.Port(), ":")))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -238,7 +243,7 @@ func (s *server) guarded(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if !slices.Contains(here, r.Host) {
+		if !slices.Contains(here, s.sent(r.Host)) {
 			http.Error(w, "This console is at "+s.url.String()+" alone.", http.StatusMisdirectedRequest)
 			return
 		}
