@@ -19,7 +19,7 @@ import (
 	"github.com/lbremedy/lbremedy/test/sim"
 )
 
-// An API serves Services by name and lists by path, in pages like an API server, for clusters that a shared server cannot have,
+// An API serves Services and namespaces by name and lists by path, in pages like an API server, for clusters that a shared server cannot have,
 // such as one without Services or one with 5,000. Unknown lists are empty; other objects do not exist.
 type API struct {
 	Lists  map[string][]any
@@ -49,6 +49,15 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if i := slices.IndexFunc(a.Lists["/api/v1/services"], is); i >= 0 {
 			_ = json.NewEncoder(w).Encode(a.Lists["/api/v1/services"][i])
+			return
+		}
+		no(http.StatusNotFound, "NotFound", "it is not there")
+		return
+	case path.Dir(r.URL.Path) == "/api/v1/namespaces":
+		all := a.Lists["/api/v1/namespaces"]
+		i := slices.IndexFunc(all, func(one any) bool { ns, ok := one.(corev1.Namespace); return ok && ns.Name == path.Base(r.URL.Path) })
+		if i >= 0 {
+			_ = json.NewEncoder(w).Encode(all[i])
 			return
 		}
 		no(http.StatusNotFound, "NotFound", "it is not there")

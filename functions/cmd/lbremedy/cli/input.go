@@ -84,6 +84,15 @@ func Service(ctx context.Context, env *host.Connection, ref event.Service) (*cor
 	return svc, err
 }
 
+// Namespace returns a mistake if the cluster lacks a namespace. Any other error leaves that open.
+func Namespace(ctx context.Context, env *host.Connection, name string) error {
+	_, err := env.Kube.Namespace(ctx, name)
+	if errors.Is(err, kube.ErrNotFound) {
+		return command.Wrong("the cluster does not have the namespace %s: correct the name, or --context and --kubeconfig", name)
+	}
+	return err
+}
+
 // most limits the bytes read from a file: no list of Events or Services is larger.
 const most = 512 << 20
 

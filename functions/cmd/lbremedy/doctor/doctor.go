@@ -23,7 +23,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/doctor"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/host"
-	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 )
@@ -261,8 +260,8 @@ func (e *examining) there(ctx context.Context, env *host.Connection) error {
 	if e.scope.Namespace == "" {
 		return nil
 	}
-	if _, err := env.Kube.Namespace(ctx, e.scope.Namespace); errors.Is(err, kube.ErrNotFound) {
-		return command.Wrong("the cluster does not have the namespace %s: correct the name, or --context and --kubeconfig", e.scope.Namespace)
+	if err := cli.Namespace(ctx, env, e.scope.Namespace); errors.As(err, new(command.Mistake)) {
+		return err
 	}
 	return nil
 }

@@ -194,7 +194,9 @@ func read(ctx context.Context, p *cli.Program, scope cli.Scope) (Status, error) 
 		r.unknown(command.Wrong("no cluster is named: set --cluster or LBREMEDY_CLUSTER to the ID of the ACK cluster"), "cluster")
 	}
 	g.Say("asking the cluster")
-	r.controller(ctx)
+	if err := r.ofCluster(ctx); err != nil {
+		return Status{}, err
+	}
 	r.setVerdict()
 	return r.Status, ctx.Err()
 }
@@ -319,12 +321,26 @@ func (r *reading) readLedger(ctx context.Context, s *stream.Stream) {
 	r.Backlog = &b
 }
 
-func (r *reading) controller(ctx context.Context) {
+// ofCluster returns a mistake if the cluster lacks the namespace: a count of no cases must not report health.
+func (r *reading) ofCluster(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c := r.p.Host()
 	c.Cluster = r.Cluster
 	env, err := prepare(r.p, c, nil)
+	if ns := r.scope.Namespace; ns != "" {
+		missing := err
+		if err == nil {
+			missing = cli.Namespace(ctx, env, ns)
+		}
+		switch {
+		case err == nil && errors.As(missing, new(command.Mistake)):
+			return missing
+		case missing != nil:
+			r.Cases = nil
+			r.unknown(say.Errorf("whether the cluster has the namespace %s: %w", ns, missing), "cases")
+		}
+	}
 	var runs ccm.Controller
 	if err == nil {
 		view := ccm.View{Kube: env.Kube, Cloud: env.Clients.Cloud}
@@ -343,6 +359,7 @@ func (r *reading) controller(ctx context.Context) {
 			r.Newer = say.F("newer than %s, the newest release known here", ccm.Newest())
 		}
 	}
+	return nil
 }
 
 // setVerdict puts problems before what waits.

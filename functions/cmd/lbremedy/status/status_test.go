@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/cli"
 	"github.com/lbremedy/lbremedy/functions/cmd/lbremedy/status"
@@ -17,11 +19,14 @@ import (
 	"github.com/lbremedy/lbremedy/shared/ledger"
 	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/test/operator"
+	"github.com/lbremedy/lbremedy/test/sim"
 )
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	c, _ := operator.Small(t)
+	named := func(name string) any { return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	c, _ := operator.API{Lists: map[string][]any{"/api/v1/namespaces": {named("pay"), named("quiet")}}}.
+		Against(t, &sim.World{Cluster: sim.Cluster{ID: "c1"}})
 	s := c.Embed(t)
 	run := func(code int, want ...string) string {
 		t.Helper()
@@ -106,7 +111,16 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Errorf("-want +got:\n%s", cmp.Diff(want, got))
 	}
 
-	elsewhere := c.Run(t.Context(), "status", "-n", "nowhere")
+	if got := c.Run(t.Context(), "status", "-n", "nowhere"); got.Code != command.CodeWrong || got.Out != "" ||
+		!strings.Contains(got.Err, "the cluster does not have the namespace nowhere") {
+		t.Errorf("of a namespace that is not there: %+v", got)
+	}
+	lonely := c.With("LBREMEDY_KUBECONFIG", "nowhere")
+	if got := lonely.Run(t.Context(), "status", "-n", "pay"); got.Code != command.CodeFailed ||
+		!strings.Contains(got.Out, "Cases       unknown: whether the cluster has the namespace pay: ") {
+		t.Errorf("of a namespace without a cluster to ask: %+v", got)
+	}
+	elsewhere := c.Run(t.Context(), "status", "-n", "quiet")
 	if !strings.Contains(elsewhere.Out, "Cases       None is open.\nLast 24 h   0 fixed, ") || elsewhere.Code != 0 {
 		t.Errorf("of a namespace without cases: %+v", elsewhere)
 	}
