@@ -103,15 +103,20 @@ func (c *choice) flags(p *cli.Program, cmd *cobra.Command) {
 	command.Complete(cmd, "class", p.CompleteClasses)
 }
 
-func (c *choice) must(cmd *cobra.Command, args []string) error {
-	flags := len(c.classes) > 0 || c.reason != "" || c.all
-	switch {
-	case len(args) > 0 && flags:
+func (c *choice) flagged() bool { return len(c.classes) > 0 || c.reason != "" || c.all }
+
+func (c *choice) notBoth(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && c.flagged() {
 		return command.Wrong("%s takes numbers of dead letters or flags that choose them, not both", cmd.CommandPath())
-	case len(args) == 0 && !flags:
-		return command.Wrong("%s needs the numbers of dead letters, or flags that choose them, or --all: see %s --help", cmd.CommandPath(), cmd.CommandPath())
 	}
 	return nil
+}
+
+func (c *choice) must(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 && !c.flagged() {
+		return command.Wrong("%s needs the numbers of dead letters, or flags that choose them, or --all: see %s --help", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return c.notBoth(cmd, args)
 }
 
 // letters returns the oldest first, and the numbers that don't exist.
@@ -174,6 +179,7 @@ it can be read. -o json and -o yaml print all of a letter, with its headers and 
 		}),
 	}
 	c.flags(p, cmd)
+	cmd.PreRunE = c.notBoth
 	return cmd
 }
 

@@ -89,6 +89,12 @@ for "kubectl patch --patch-file" or for the patches of kustomize. Commit it to t
 	cmd.Flags().BoolVar(&kept, "snapshot", false, "show the load balancers as they were before the write")
 	cmd.Flags().BoolVar(&patch, "patch", false, "print the change to the source of the Service, if a GitOps tool owns it")
 	cmd.MarkFlagsMutuallyExclusive("history", "snapshot", "patch")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if patch && !p.ForPeople() && p.Output != "yaml" {
+			return command.Wrong("show --patch prints YAML: leave out --output")
+		}
+		return nil
+	}
 	return cmd
 }
 

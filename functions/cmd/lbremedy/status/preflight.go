@@ -115,6 +115,9 @@ func (f *flight) run(ctx context.Context) error {
 	if err := c.Validate(); err != nil {
 		return command.Mistake{Err: err}
 	}
+	if f.running != "" && (f.fix || f.file != "") {
+		return command.Wrong("--running checks a running lbremedy: leave out --fix-mode and --policy")
+	}
 	if f.running != "" {
 		return f.installed(ctx, c)
 	}
