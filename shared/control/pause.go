@@ -73,6 +73,12 @@ func Pauses(ctx context.Context, s *stream.Stream) ([]Pause, error) {
 	return found, err
 }
 
+// PausesIn returns the pauses in force in a cluster: its own and that of all clusters. The empty ID means every cluster.
+func PausesIn(ctx context.Context, s *stream.Stream, cluster string) ([]Pause, error) {
+	found, err := Pauses(ctx, s)
+	return slices.DeleteFunc(found, func(p Pause) bool { return cluster != "" && p.Cluster != "" && p.Cluster != cluster }), err
+}
+
 // Paused returns the pause in force in a cluster, or nil. After an error, nothing may be written.
 func Paused(ctx context.Context, s *stream.Stream, cluster string) (*Pause, error) {
 	view, err := s.View(ctx, Keys(cluster)...)

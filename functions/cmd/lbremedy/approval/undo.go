@@ -36,8 +36,8 @@ nothing back that a load balancer created since rules out. A step that is alread
 or whose target is gone, is not written again, and the journal says so.
 
 Without --apply nothing is written: the same is checked, the API server tries the writes
-to the cluster, and the exit code is that of --apply. At a terminal, --apply shows the steps
-and asks before it writes; --yes doesn't ask.
+to the cluster, and the exit code is that of --apply with --shared. At a terminal, --apply
+shows the steps and asks before it writes; --yes doesn't ask.
 
 The failure that was fixed comes back. Other cases may be fixed by what is undone: of one
 policy that all Services need, say. They are listed. --apply then needs --shared, or asks

@@ -93,18 +93,15 @@ func (p *Program) OnStream(run func(ctx context.Context, s *stream.Stream, args 
 	}
 }
 
-// NotePause prints the pause of the cluster in the flags, or all pauses if they name none.
+// NotePause prints the pauses in force in the cluster of the flags, or all pauses if they name none.
 func (p *Program) NotePause(ctx context.Context, s *stream.Stream) {
-	all, err := control.Pauses(ctx, s)
+	all, err := control.PausesIn(ctx, s, p.Cluster)
 	if err != nil {
 		p.Note("Whether writes are paused is unknown: %s.", command.Clean(event.Redact(err.Error())))
 		return
 	}
 	for _, one := range all {
-		if p.Cluster == "" || one.Cluster == "" || one.Cluster == p.Cluster {
-			p.Note("Writes are paused. %s", PauseLine(one))
-			return
-		}
+		p.Note("Writes are paused. %s", PauseLine(one))
 	}
 }
 

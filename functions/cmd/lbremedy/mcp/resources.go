@@ -66,7 +66,7 @@ func inForce(ctx context.Context, p *cli.Program) (allowed, error) {
 	if err != nil {
 		return allowed{}, err
 	}
-	paused, err := control.Pauses(ctx, s)
+	paused, err := control.PausesIn(ctx, s, cluster)
 	if err != nil {
 		return allowed{}, err
 	}

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lbremedy/lbremedy/shared/command"
@@ -43,6 +44,12 @@ func TestPause(t *testing.T) {
 	wants(t, run("resume", "--cluster", "c-othr"), command.CodeWrong, `NATS has never seen a cluster "c-othr"`)
 	wants(t, run("resume", "--cluster", "c-other"), 0, "There was no pause to end.", "Still in force. Cluster c1: Paused by ann")
 	wants(t, run("pause", "--by", "cat", "--all-clusters"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
+	wants(t, run("ls"), 0, "All clusters: Paused by cat", "Cluster c1: Paused by ann")
+	for _, form := range []string{"table", "json"} {
+		if got := run("policy", "show", "--cluster", "c-other", "-o", form); !strings.Contains(got.Out, "cat") || strings.Contains(got.Out, "ann") {
+			t.Errorf("of another cluster: %+v", got)
+		}
+	}
 	wants(t, run("resume"), command.CodeWrong, "NATS knows several clusters, c-other, c1: name one")
 	inForce(2)
 	wants(t, run("resume", "--cluster", "c1"), 0, "Ended. Cluster c1: Paused by ann", "Still in force. All clusters: Paused by cat")

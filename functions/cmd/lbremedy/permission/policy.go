@@ -190,7 +190,7 @@ Git, or the audit log of the API server, says who changed it and what it was bef
 				_, err = fmt.Fprint(p.Out, now.Text)
 				return err
 			}
-			paused, err := control.Pauses(ctx, s)
+			paused, err := control.PausesIn(ctx, s, p.Cluster)
 			if err != nil {
 				return err
 			}

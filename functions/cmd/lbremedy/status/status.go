@@ -274,11 +274,9 @@ func (r *reading) kept(ctx context.Context, s *stream.Stream) {
 			r.Freeze = frozen
 		}
 	}
-	pauses, err := control.Pauses(ctx, s)
-	if err != nil {
+	if r.Pauses, err = control.PausesIn(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "pauses")
 	}
-	r.Pauses = slices.DeleteFunc(pauses, func(one control.Pause) bool { return one.Cluster != "" && one.Cluster != r.Cluster })
 	if r.Breakers, err = control.Breakers(ctx, s, r.Cluster); err != nil {
 		r.unknown(err, "breakers")
 	}
