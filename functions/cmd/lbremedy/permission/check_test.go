@@ -45,7 +45,8 @@ func TestCompare(t *testing.T) {
 	var screen bytes.Buffer
 	terminal := at.Program(&screen, &screen)
 	terminal.Terminal = func(any) int { return 80 }
-	if code := root.Run(t.Context(), terminal, []string{"policy", "check", fix}); code != 0 || !strings.Contains(screen.String(), "\x1b[33mlbremedy could write more") {
+	if code := root.Run(t.Context(), terminal, []string{"policy", "check", fix}); code != 0 ||
+		!strings.Contains(screen.String(), "\x1b[33mlbremedy could write more") {
 		t.Errorf("on a terminal: code %d, %q", code, screen.String())
 	}
 	var data struct {
