@@ -428,8 +428,25 @@ func TestRedeliverer(t *testing.T) {
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)
 	stop = run()
-	defer stop()
+	defer func() { stop() }()
 	wakes("while nobody watched", rec, yes)
+
+	// One person's Approvals do not delay another's, however many they are: the subjects of CASES are not listed for each.
+	stop()
+	for i := range 200 {
+		s.create(ann, other, func(a *kube.Approval) {
+			a.Namespace, a.Name, a.Spec.Case = elsewhere, fmt.Sprint("flood-", i), fmt.Sprintf("%08x-20260102T150405", i)
+		})
+	}
+	rec = s.asks()
+	yes = s.create(ann, rec, nil)
+	lists, err := nats.JetStream(t, s.url).Conn().SubscribeSync("$JS.API.STREAM.INFO." + stream.Cases)
+	s.must(err)
+	stop = run()
+	wakes("after a flood", rec, yes)
+	if n, _, err := lists.Pending(); err != nil || n > 20 {
+		t.Errorf("CASES was listed by %d requests for 200 Approvals (%v)", n, err)
+	}
 }
 
 // An Approval says what became of it, however often and by how many engines it is looked at. Only the engine may write that, it never

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/retry"
@@ -24,6 +26,8 @@ type Redeliverer struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Said    func(say.Text) // called with the state of Approvals when it changes
+
+	seen sync.Map // by UID: each *kube.Approval that is still to be looked up in the journal
 }
 
 // The pauses before it looks again at a cluster that has no Approvals or can't be asked.
@@ -44,6 +48,7 @@ func (w *Redeliverer) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { status.follow(ctx) })
 	beside.Go(func() { status.run(ctx) })
+	beside.Go(func() { w.work(ctx, status) })
 	defer beside.Wait()
 	said, backoff := "", retry.Backoff(firstWait, lastWait)
 	for ctx.Err() == nil {
@@ -52,19 +57,67 @@ func (w *Redeliverer) Run(ctx context.Context) error {
 			w.Said(now)
 		}
 		status.forget()
-		err := w.Kube.EachApproval(ctx, func(a kube.Approval) error {
+		err := w.Kube.EachApproval(ctx, func(a kube.Approval) {
 			backoff = retry.Backoff(firstWait, lastWait)
-			return w.redeliver(ctx, a, status)
+			if w.over(a) <= told && (a.Spec.Cluster == "" || a.Spec.Cluster == w.Cluster) {
+				w.seen.Store(a.UID, &a)
+			}
 		})
 		switch {
 		case err == nil:
 			backoff = retry.Backoff(firstWait, lastWait)
 		case ctx.Err() == nil && !errors.Is(err, kube.ErrNotFound):
-			w.Log.Warn("a failure with a new Approval was not delivered again; trying again", "error", event.Redact(err.Error()))
+			w.Log.Warn("new Approvals are not seen; trying again", "error", event.Redact(err.Error()))
 		}
 		retry.Sleep(ctx, backoff.Step())
 	}
 	return nil
+}
+
+// work looks up the Approvals that were seen until ctx ends. The time for that must not count against the limits of a list.
+func (w *Redeliverer) work(ctx context.Context, status *statusWriter) {
+	backoff := retry.Backoff(firstWait, lastWait)
+	for pause := firstWait; retry.Sleep(ctx, pause); pause = backoff.Step() {
+		err := w.round(ctx, status)
+		switch {
+		case err == nil:
+			backoff = retry.Backoff(firstWait, lastWait)
+		case ctx.Err() == nil:
+			w.Log.Warn("a failure with a new Approval was not delivered again; trying again", "error", event.Redact(err.Error()))
+		}
+	}
+}
+
+// round looks up all Approvals that were seen, in any order: one reading of the journal serves all, however many a person makes.
+func (w *Redeliverer) round(ctx context.Context, status *statusWriter) error {
+	due := map[string][]*kube.Approval{} // by the beginning of the ID of their case, with which the UID begins
+	w.seen.Range(func(_, value any) bool {
+		a := value.(*kube.Approval)
+		prefix, _, _ := strings.Cut(a.Spec.Case, "-")
+		due[prefix] = append(due[prefix], a)
+		return true
+	})
+	if len(due) == 0 {
+		return nil
+	}
+	found, err := w.find(ctx, due)
+	if err != nil {
+		return err
+	}
+	for _, some := range due {
+		for _, a := range some {
+			if err := w.redeliver(ctx, *a, found[a.UID], status); err != nil {
+				return err
+			}
+			w.seen.CompareAndDelete(a.UID, a)
+		}
+	}
+	return nil
+}
+
+// over returns how long ago an Approval expired.
+func (w *Redeliverer) over(a kube.Approval) time.Duration {
+	return w.Now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
 }
 
 func (w *Redeliverer) status(ctx context.Context) say.Text {
@@ -84,18 +137,11 @@ func (w *Redeliverer) status(ctx context.Context) say.Text {
 	return say.F("Approvals: they can't be read, so nothing is written: %s", event.Redact(err.Error()))
 }
 
-func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *statusWriter) error {
-	over := w.Now().Sub(a.CreationTimestamp.Add(lasts(a.Spec)))
-	if over > told || a.Spec.Cluster != "" && a.Spec.Cluster != w.Cluster {
-		return nil
-	}
-	rec, err := w.find(ctx, a)
-	if err != nil {
-		return err
-	}
+// redeliver makes the stream deliver the failure of an Approval again if the newest record of its case waits for it; nil: it has no record.
+func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, rec *event.Record, status *statusWriter) error {
 	status.sees(a, rec)
-	if over >= 0 || rec == nil || rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt || Takes(*rec, a.Spec.Verdict, a.Spec.User) != nil ||
-		strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
+	if w.over(a) >= 0 || rec == nil || rec.Digest != a.Spec.Plan || rec.NextAttempt() != a.Spec.Attempt ||
+		Takes(*rec, a.Spec.Verdict, a.Spec.User) != nil || strings.HasPrefix(rec.Class, event.DoctorPrefix) { // no event brings a finding again
 		return nil
 	}
 	w.Log.Info("Approval seen", "namespace", a.Namespace, "case", a.Spec.Case)
@@ -105,20 +151,17 @@ func (w *Redeliverer) redeliver(ctx context.Context, a kube.Approval, status *st
 	return nil // the failure is no longer stored and has not returned
 }
 
-// find returns the last record of the case that an Approval names, of the class that made the plan if two have a case of that name; nil if
-// the journal has none.
-func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (found *event.Record, err error) {
-	prefix, _, _ := strings.Cut(a.Spec.Case, "-")
-	if len(prefix) != 8 {
-		return nil, nil
-	}
+// find returns the last records of the cases that Approvals name, by the UID of the Approval: of the class that made the plan if two have a
+// case of that name.
+func (w *Redeliverer) find(ctx context.Context, due map[string][]*kube.Approval) (map[types.UID]*event.Record, error) {
 	subjects, err := w.Stream.Subjects(ctx, stream.Cases, event.CaseFilter(w.Cluster, "*"))
 	if err != nil {
 		return nil, err
 	}
+	found := map[types.UID]*event.Record{}
 	for _, subject := range subjects {
 		parts := strings.Split(subject, ".")
-		if len(parts) < 5 || !strings.HasPrefix(parts[3], prefix) {
+		if len(parts) < 5 || len(parts[3]) < 8 || due[parts[3][:8]] == nil {
 			continue
 		}
 		m, err := w.Stream.Last(ctx, stream.Cases, subject)
@@ -132,8 +175,10 @@ func (w *Redeliverer) find(ctx context.Context, a kube.Approval) (found *event.R
 		if err != nil {
 			continue // it must not hold back the others
 		}
-		if rec.Case == a.Spec.Case && rec.Service.Kind == "" && rec.Service.Namespace == a.Namespace && (found == nil || rec.Digest == a.Spec.Plan) {
-			found = &rec
+		for _, a := range due[parts[3][:8]] {
+			if rec.Case == a.Spec.Case && rec.Service.Kind == "" && rec.Service.Namespace == a.Namespace && (found[a.UID] == nil || rec.Digest == a.Spec.Plan) {
+				found[a.UID] = &rec
+			}
 		}
 	}
 	return found, nil

@@ -30,12 +30,12 @@ import (
 // asks a person, and ends when the findings do; tickets and fixes by "lbremedy doctor" work as for any case.
 //
 // A run compares itself with the findings in the records of CASES and remembers nothing else, so it may stop at any moment. If two run at
-// once, one of them wins each case. Objects that a check could not judge stay unchanged. The record of an open case is written again before
-// CASES forgets it.
+// once, one of them wins each case. Objects that a check could not judge stay unchanged. A case of a check that this release does not have
+// ends. The record of an open case is written again before CASES forgets it.
 //
 // A run needs these permissions of NATS: to read CASES, FAILED and the bucket ($JS.API.DIRECT.GET of the three streams, $JS.API.STREAM.INFO
-// of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its checks,
-// and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
+// of CASES and FAILED, without which it can't know the open cases), to write lbremedy.case.*.*.<ClassPrefix><check> for each of its checks and
+// those of earlier releases, and the keys state.*.*, engine.*.*, claim.<event.DoctorLock>* and event.DoctorKey.
 type ScheduledRun struct {
 	Env    *engine.Env   // with a stream
 	Cloud  *cloud.Reader // for reading the account
@@ -157,7 +157,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 		p = &ScheduledRun{Env: &env, Cloud: p.Cloud, Checks: p.Checks}
 	}
 	now := p.Env.Time()
-	open, server, err := p.open(ctx, r.Checks)
+	open, server, err := p.open(ctx)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -197,12 +197,22 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	return out, errors.Join(errs...)
 }
 
-// open returns the open cases of these checks by subject, and when the newest record was stored. It skips unreadable records, to be made anew.
-func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*openCase, time.Time, error) {
+// open returns the open cases of the doctor by subject, and when the newest record was stored. It skips unreadable records, to be made anew.
+func (p *ScheduledRun) open(ctx context.Context) (map[string]*openCase, time.Time, error) {
 	var newest time.Time
 	open := map[string]*openCase{}
-	for _, check := range checks {
-		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", ClassPrefix+check), func(m stream.Message) error {
+	subjects, err := p.Env.Stream.Subjects(ctx, stream.Cases, event.CaseFilter(p.Env.Cluster, "*"))
+	if err != nil {
+		return nil, newest, fmt.Errorf("read the open cases: %w", err)
+	}
+	classes := map[string]bool{} // also those of checks that only another release has
+	for _, subject := range subjects {
+		if class := subject[strings.LastIndexByte(subject, '.')+1:]; strings.HasPrefix(class, ClassPrefix) {
+			classes[class] = true
+		}
+	}
+	for class := range classes {
+		err := p.Env.Stream.EachLast(ctx, stream.Cases, event.CaseSubject(p.Env.Cluster, "*", class), func(m stream.Message) error {
 			if m.Time.After(newest) {
 				newest = m.Time
 			}
@@ -223,6 +233,9 @@ func (p *ScheduledRun) open(ctx context.Context, checks []string) (map[string]*o
 	}
 	return open, newest, nil
 }
+
+// dropped is said of a case whose check was removed or renamed.
+const dropped = "The doctor does not have this check any more."
 
 // isOpen reports whether a record's case is open. Nothing delivers it to a fix again.
 func isOpen(r event.Record) bool {
@@ -253,6 +266,8 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase)
 		switch {
 		case s.without(m.about):
 			m.over = "The Service is gone."
+		case !slices.Contains(r.Checks, m.check):
+			m.over = dropped
 		case len(r.untold(m.check, m.about)) > 0:
 			m.blind = true
 			m.keep()

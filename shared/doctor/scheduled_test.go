@@ -83,6 +83,8 @@ func TestScheduledRun(t *testing.T) {
 		{"all gone", of(nil), 0, 2, 0, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ",
 			"doctor-room load balancer lb-1 gone:  / "}},
 		{"and back", of(nil, lb), 1, 0, 1, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ", room}},
+		{"a release without the check", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"doctor-cordoned shop/web gone:  / ",
+			"doctor-cordoned shop/web gone:  / ", "doctor-room load balancer lb-1 gone:  / "}},
 	} {
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
@@ -95,6 +97,13 @@ func TestScheduledRun(t *testing.T) {
 		if d := cmp.Diff(step.want, p.records(t)); d != "" {
 			t.Errorf("%s: %s", step.what, d)
 		}
+	}
+	m, err := p.Env.Stream.Last(t.Context(), stream.Cases, "lbremedy.case.c1.*.doctor-room")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := event.DecodeRecord(m.Subject, m.Header, m.Data); err != nil || r.Message != dropped {
+		t.Errorf("the record says %q, %v", r.Message, err)
 	}
 }
 

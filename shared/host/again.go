@@ -132,7 +132,8 @@ func (l *Rechecker) recheck(ctx context.Context, r event.Record) error {
 	if err != nil || !found.Result.Final() {
 		return err
 	}
-	// With the event's own ID, the document would answer as before.
-	_, err = engine.Run(ctx, l.Env, l.Remedies[i], engine.Event{ID: e.ID() + ".again", Failure: f})
+	// With the event's own ID, or that of an earlier look, the document would answer as before.
+	id := fmt.Sprintf("%s.again.%d", e.ID(), l.Env.Time().Unix())
+	_, err = engine.Run(ctx, l.Env, l.Remedies[i], engine.Event{ID: id, Failure: f})
 	return err
 }

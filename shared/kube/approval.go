@@ -113,20 +113,19 @@ func (c *Cluster) Approvals(ctx context.Context, namespace string) ([]Approval, 
 }
 
 // EachApproval calls see with each Approval of all namespaces, then with each created or changed, until ctx ends or the API server
-// ends the watch, which returns nil. An error of see is returned as it is, after the existing ones are seen. It needs
-// grant.ListApprovals and grant.WatchApprovals.
-func (c *Cluster) EachApproval(ctx context.Context, see func(Approval) error) error {
-	var bad error
+// ends the watch, which returns nil. The time of see counts against the limits of the list. It needs grant.ListApprovals and
+// grant.WatchApprovals.
+func (c *Cluster) EachApproval(ctx context.Context, see func(Approval)) error {
 	version, err := list(ctx, c, "list Approvals", everyApproval, nil, func(a *Approval) error {
-		bad = errors.Join(bad, see(*a))
+		see(*a)
 		return nil
 	})
-	if err = errors.Join(err, bad); err != nil {
+	if err != nil {
 		return err
 	}
 	err = watch(ctx, c, "watch Approvals", everyApproval, nil, version, spell, func(kind string, a *Approval) error {
 		if kind == Added || kind == Modified {
-			return see(*a)
+			see(*a)
 		}
 		return nil
 	})

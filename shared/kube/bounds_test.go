@@ -137,7 +137,7 @@ var lists = map[string]func(context.Context, *kube.Cluster) (any, error){
 	},
 	"Approvals": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Approvals(ctx, "") },
 	"EachApproval": func(ctx context.Context, c *kube.Cluster) (any, error) {
-		return nil, c.EachApproval(ctx, func(kube.Approval) error { return nil })
+		return nil, c.EachApproval(ctx, func(kube.Approval) {})
 	},
 	"Webhooks": func(ctx context.Context, c *kube.Cluster) (any, error) { return c.Webhooks(ctx, "x") },
 }

@@ -33,11 +33,18 @@ func TestLookAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asks int
-	class := &remedy.Remedy{Class: "busy", Doc: "# Busy", Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) {
-		asks++
-		return remedy.Plan{Finding: say.F("It is busy."), Cause: "slb", Ask: say.F("Wait.")}, nil
-	}}
+	var asks, over int // over: how many looks find the failure over
+	class := &remedy.Remedy{
+		Class: "busy", Doc: "# Busy",
+		Diagnose: func(context.Context, *remedy.Case) (remedy.Plan, error) {
+			asks++
+			return remedy.Plan{Finding: say.F("It is busy."), Cause: "slb", Ask: say.F("Wait.")}, nil
+		},
+		StillFails: func(context.Context, *remedy.Case) (remedy.Verdict, error) {
+			over--
+			return remedy.Is(over < 0), nil
+		},
+	}
 	env := &engine.Env{
 		Cluster: "c1", Stream: w.s, Kube: k, Hand: (&hand.Clients{Kube: k, Decode: step.Decode}).Hand, Decode: step.Decode, Who: "worker", Now: w.now,
 		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -122,6 +129,13 @@ func TestLookAgain(t *testing.T) {
 	same(t, h.told(), "updated slb: 1 fail, 1 over")
 	if seen > before+2 {
 		t.Errorf("looks left %d records", seen-before)
+	}
+	// It was over for the look, but not for the run after it.
+	q.pass(time.Hour)
+	asks, over = 0, 1
+	look()
+	if asks != 1 {
+		t.Errorf("the failure came back, and its class was asked %d times", asks)
 	}
 	if err := services.Delete(w.ctx, "stays", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
