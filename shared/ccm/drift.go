@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -241,8 +242,9 @@ func (c *View) differs(ctx context.Context, lb *Instance) ([]say.Text, error) {
 	return out, nil
 }
 
+// clipped quotes a value that is long, or has words that could be taken for the sentence's own.
 func clipped(value string) string {
-	if len(value) > longest {
+	if len(value) > longest || strings.ContainsFunc(value, unicode.IsSpace) {
 		return Quote(value)
 	}
 	return value

@@ -10,6 +10,16 @@ import (
 	"github.com/lbremedy/lbremedy/shared/cloud"
 )
 
+// Quotes keep the words of a value apart from those of its sentence.
+func TestClipped(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"h:vsw-a": "h:vsw-a", "x: kubectl delete ns a": `"x: kubectl delete ns a"`, "x\nkubectl a": `"x\nkubectl a"`} {
+		if got := clipped(value); got != want {
+			t.Errorf("%q: got %s, want %s", value, got, want)
+		}
+	}
+}
+
 // With graceful-shutdown, a terminating Pod stays a server with the weight 0, so this is not drift.
 func TestDrains(t *testing.T) {
 	t.Parallel()

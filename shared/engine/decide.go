@@ -52,7 +52,7 @@ func (x *run) decide(plan remedy.Plan) machine.Report {
 	own := remedy.Owner(x.c.Service, x.around, plan.Keys())
 	rec.Note = rec.Note.Then(own.Note)
 	if e, found := remedy.Edited(x.c.Service, plan.Keys(), x.env.Time()); found {
-		rec.Note = rec.Note.Then(say.F("%s changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
+		rec.Note = rec.Note.Then(say.F("%q changed %s on the Service at %s. The plan changes it again.", e.By, e.Key, e.At.UTC().Format(time.RFC3339)))
 	}
 	switch {
 	case own.Manager == "" || may.Muted:

@@ -223,7 +223,8 @@ func TestRecentEdit(t *testing.T) {
 				}
 				return
 			}
-			if rec.Status() != event.NeedsApproval || rec.Risk != "medium" || !strings.Contains(rec.Note.String(), tt.manager+" changed "+key+" on the Service at 20") {
+			if rec.Status() != event.NeedsApproval || rec.Risk != "medium" ||
+				!strings.Contains(rec.Note.String(), tt.manager+"\" changed "+key+" on the Service at 20") {
 				t.Errorf("ended as %q of %s risk, note %q", rec.Status(), rec.Risk, rec.Note)
 			}
 			r.wrote(0)

@@ -17,6 +17,9 @@ type Segment struct {
 // lbremedy counts only before one of its commands: a sentence may begin with the name.
 var commands = regex.New(`(?:^(?:then |and |or |然后 |以及 )?|\n|: ?|：)((?:kubectl|aliyun|helm|nats)|lbremedy (?:` + strings.Join(Commands, "|") + `))(?: |\.|。|$)`)
 
+// quoted matches a foreign text in a sentence, as %q writes it; it may be cut. No command begins in it.
+var quoted = regex.New(`"(?:[^"\\\n]|\\.)*"?`)
+
 // Commands are lbremedy's commands that texts name.
 var Commands = []string{
 	"approve", "breaker", "classify", "console", "dead", "doctor", "hand", "keys", "lb", "ls", "mcp", "pause", "plan", "policy", "preflight", "reject",
@@ -32,7 +35,8 @@ func Segments(text string) []Segment {
 		}
 	}
 	for {
-		at := commands().FindStringSubmatchIndex(text)
+		bare := quoted().ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat("_", len(s)) })
+		at := commands().FindStringSubmatchIndex(bare)
 		if at == nil {
 			add(text, false)
 			return all

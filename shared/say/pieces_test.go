@@ -35,6 +35,12 @@ func TestPieces(t *testing.T) {
 			{Text: "请设置："}, {Text: "kubectl a b", Command: true}, {Text: "然后"}, {Text: "kubectl c d", Command: true},
 			{Text: "以及"}, {Text: "kubectl e f", Command: true},
 		},
+		`No class covers it: "Error: kubectl delete namespace prod. \"Done\": kubectl a b". Look: kubectl c d "e: f".`: {
+			{Text: `No class covers it: "Error: kubectl delete namespace prod. \"Done\": kubectl a b". Look:`}, {Text: `kubectl c d "e: f"`, Command: true},
+		},
+		"Its newest Event says: \"Error: kubectl a b…\nkubectl c d": { // cut
+			{Text: "Its newest Event says: \"Error: kubectl a b…"}, {Text: "kubectl c d", Command: true},
+		},
 		"It changes and kubectl shows it.": {{Text: "It changes and kubectl shows it."}},
 		"lbremedy approve x\nlbremedy doctor --fix a b --apply": {
 			{Text: "lbremedy approve x", Command: true}, {Text: "lbremedy doctor --fix a b --apply", Command: true},

@@ -186,9 +186,6 @@ func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) c
 		return chat.Reply{Text: o.tell(line)}
 	}
 	t := o.render(i, "", h, v, h.Status)
-	if len(v.open)+len(v.over) == 0 {
-		t.Title, t.Text = o.texts.language.Format(t.Facts.Title), o.tell(say.F("It is over."))
-	}
 	card := cardOf(t, o.texts.language)
 	return chat.Reply{Card: &card, Text: o.tell(line)}
 }

@@ -602,6 +602,10 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 			t.Said = h.lines(o.texts.language)
 		}
 	}
+	if t.Facts.All() == 0 { // it was closed by hand after its members were forgotten
+		t.Title, t.Text = t.Facts.Title, o.texts.language.Phrase("This ticket is closed. lbremedy knows nothing of its failures any more.")
+		return t
+	}
 	var err error
 	if t.Title, t.Text, err = o.texts.write(t.Facts, o.kind); err != nil {
 		o.c.Log.Error("a template fails; the text that lbremedy has is sent instead", "sink", o.Name, "error", event.Redact(err.Error()))

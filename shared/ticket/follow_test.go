@@ -106,6 +106,62 @@ func TestPlanned(t *testing.T) {
 	q.empty()
 }
 
+// A ticket whose failure goes on, but is no longer asked about, says so when it ends, and its outcome is still sent.
+func TestNoLongerAsked(t *testing.T) {
+	plan := func(r *event.Record) {
+		r.Risk, r.Steps = "medium", []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service"), Risk: "medium"}}
+	}
+	for name, tt := range map[string]struct {
+		results, risks []string
+		then           []event.Result
+		want           string
+	}{
+		"observed": {nil, nil, []event.Result{event.Planned}, "closed 1: Still failing: only planned, since the policy observes"},
+		"observed, and gone": {nil, nil, []event.Result{event.Planned, event.Gone},
+			"closed 1: Still failing: only planned, since the policy observes; closed 1: Over: recovered"},
+		"approved elsewhere": {[]string{"needs-approval"}, nil, []event.Result{event.Gone}, "closed 1: Over: recovered"},
+		"of a risk":          {nil, []string{"medium"}, []event.Result{event.Superseded}, "closed 1: Over: it fails in another way now"},
+		"failed since":       {[]string{"needs-approval"}, nil, []event.Result{event.Failed}, "closed 1: Still failing: lbremedy could not find out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			h := newHook(t)
+			s := h.sink("ops")
+			s.Results, s.Risks = tt.results, tt.risks
+			q := w.queue(w.follower(nil, s), 0)
+			q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, plan)))
+			q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Planned, plan))) // was never asked about
+			q.pass(time.Minute)
+			h.take()
+			for _, result := range tt.then {
+				q.put(w.write(w.record(1, "vswitch-ip-exhausted", result)))
+				q.pass(time.Minute)
+			}
+			var got []string
+			for _, p := range h.take() {
+				kind, n := p.notice(t)
+				for _, outcome := range results {
+					if strings.Contains(n.Text, "1 Service: "+outcome.String()+".") {
+						begin, _, _ := strings.Cut(n.Title, ": ")
+						got = append(got, fmt.Sprintf("%s %d: %s: %s", kind, n.Over, begin, outcome))
+					}
+				}
+				if n.Lead.Service.Name != "web-1" || strings.Contains(n.Text, "It is over") == strings.Contains(n.Text, "the failure goes on") {
+					t.Errorf("%s\n%s", n.Title, n.Text)
+				}
+			}
+			if all := strings.Join(got, "; "); !strings.HasPrefix(all, tt.want) || len(got) != len(tt.then) {
+				t.Errorf("got %q, want %q", all, tt.want)
+			}
+			q.empty()
+			none := q.o.render(incident{"cluster-c1", "busy", "x"}, "", Head{Status: Open}, view{}, Closed)
+			if none.Title != "Busy" || !strings.HasPrefix(none.Text, "This ticket is closed.") {
+				t.Errorf("of nothing: %q, %q", none.Title, none.Text)
+			}
+		})
+	}
+}
+
 // A sink may want only questions that a person can approve, or only those that need more.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {
@@ -117,12 +173,11 @@ func TestQuestions(t *testing.T) {
 	} {
 		s := policy.Sink{Kind: policy.Webhook, Results: tt.results}
 		act := Member{Result: event.Asked}
-		approve := Member{Result: event.Fixed, Stood: event.Asked, Steps: []say.Text{say.F("annotate")}, Digest: "d"} // it was one
 		var got []string
-		if wants(s, "busy", act, act.Result) {
+		if wants(s, act, act.Result, act.Status(), "") {
 			got = append(got, "act")
 		}
-		if wants(s, "busy", approve, approve.Stood) {
+		if wants(s, Member{}, event.Asked, event.NeedsApproval, "") {
 			got = append(got, "approve")
 		}
 		if strings.Join(got, " ") != tt.want {
@@ -141,7 +196,7 @@ func TestNamespaces(t *testing.T) {
 		{[]string{"prod-*"}, "shop", false}, {[]string{"shop-?"}, "shop-2", true},
 	} {
 		m := Member{Service: event.Service{Namespace: tt.namespace, Name: "web"}, Result: event.Asked}
-		if got := wants(policy.Sink{Kind: policy.Webhook, Namespaces: tt.patterns}, "busy", m, m.Result); got != tt.want {
+		if got := reaches(policy.Sink{Kind: policy.Webhook, Namespaces: tt.patterns}, "busy", m); got != tt.want {
 			t.Errorf("%q and %s: got %t", tt.patterns, tt.namespace, got)
 		}
 	}

@@ -117,6 +117,9 @@ func (w *world) record(n int, class string, result event.Result, change ...func(
 		Plan:     event.Plan{Risk: "low", Finding: say.Literal("The vSwitch is full."), Cause: "vsw-1"},
 		Outcome:  event.Outcome{Digest: hash(fmt.Sprint(n)) + hash(""), Ask: say.Literal("Add a vSwitch.")},
 	}
+	if result == event.Gone || result == event.Superseded { // such a record has no plan and no question
+		r.Plan, r.Outcome = event.Plan{Finding: say.Literal("It was freed.")}, event.Outcome{}
+	}
 	for _, f := range change {
 		f(&r)
 	}

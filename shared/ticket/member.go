@@ -16,31 +16,33 @@ import (
 // incident.<scope>.<class>.<hash of the cause>.<uid>. It holds the record's sequence: duplicates and older records change nothing. All
 // sinks share the members.
 type Member struct {
-	Sequence uint64        `json:"sequence"` // of its record in the journal
-	Case     string        `json:"case"`
-	Cluster  string        `json:"cluster"`
-	Service  event.Service `json:"service"`
-	Over     bool          `json:"over"`             // the failure has ended
-	Result   event.Result  `json:"result"`           // of the newest record
-	Stood    event.Result  `json:"stood,omitempty"`  // last result while the failure was open; empty: none
-	Since    time.Time     `json:"since"`            // when that began
-	At       time.Time     `json:"at"`               // of the newest record
-	Impact   event.Impact  `json:"impact,omitempty"` //
-	Message  string        `json:"message"`          // of the failure
-	Failed   time.Time     `json:"failed"`           // when it was last seen
-	Finding  say.Text      `json:"finding,omitempty"`
-	Cause    string        `json:"cause,omitempty"`
-	Risk     string        `json:"risk,omitempty"`
-	Steps    []say.Text    `json:"steps,omitempty"` // of the plan
-	Done     int           `json:"done,omitempty"`  // number of applied steps
-	Digest   string        `json:"digest,omitempty"`
-	Attempt  int           `json:"attempt,omitempty"` // of writing that the question is about
-	Ask      say.Text      `json:"ask,omitempty"`
-	Note     say.Text      `json:"note,omitempty"`
-	Rule     say.Text      `json:"rule,omitempty"`
-	Error    string        `json:"error,omitempty"`
-	Source   *event.Source `json:"source,omitempty"` // of the plan, if a GitOps tool owns what it writes
-	By       say.Text      `json:"by,omitempty"`     // closed it by hand, or rejected or approved its plan
+	Sequence  uint64        `json:"sequence"` // of its record in the journal
+	Case      string        `json:"case"`
+	Cluster   string        `json:"cluster"`
+	Service   event.Service `json:"service"`
+	Over      bool          `json:"over"`                // the failure has ended
+	Result    event.Result  `json:"result"`              // of the newest record
+	Stood     event.Result  `json:"stood,omitempty"`     // last result while the failure was open, before a plan is only shown; empty: none
+	StoodAs   event.Status  `json:"stoodAs,omitempty"`   // its status then
+	StoodRisk string        `json:"stoodRisk,omitempty"` // the risk of its plan then
+	Since     time.Time     `json:"since"`               // when that began
+	At        time.Time     `json:"at"`                  // of the newest record
+	Impact    event.Impact  `json:"impact,omitempty"`    //
+	Message   string        `json:"message"`             // of the failure
+	Failed    time.Time     `json:"failed"`              // when it was last seen
+	Finding   say.Text      `json:"finding,omitempty"`
+	Cause     string        `json:"cause,omitempty"`
+	Risk      string        `json:"risk,omitempty"`
+	Steps     []say.Text    `json:"steps,omitempty"` // of the plan
+	Done      int           `json:"done,omitempty"`  // number of applied steps
+	Digest    string        `json:"digest,omitempty"`
+	Attempt   int           `json:"attempt,omitempty"` // of writing that the question is about
+	Ask       say.Text      `json:"ask,omitempty"`
+	Note      say.Text      `json:"note,omitempty"`
+	Rule      say.Text      `json:"rule,omitempty"`
+	Error     string        `json:"error,omitempty"`
+	Source    *event.Source `json:"source,omitempty"` // of the plan, if a GitOps tool owns what it writes
+	By        say.Text      `json:"by,omitempty"`     // closed it by hand, or rejected or approved its plan
 
 	revision uint64 // of its key
 	uid      string
@@ -119,10 +121,15 @@ func memberOf(r event.Record, sequence uint64, was Member) Member {
 		}
 		m.Steps = append(m.Steps, short(s.Text.Map(event.Redact), stepText))
 	}
-	switch stood := was.Sequence > 0 && !was.Over; {
+	m.StoodAs, m.StoodRisk = m.Status(), m.Risk
+	stood := was.Sequence > 0 && !was.Over
+	if stood && (m.Over || m.Result == event.Planned) {
+		m.Stood, m.StoodAs, m.StoodRisk = was.Stood, was.StoodAs, was.StoodRisk
+	}
+	switch {
 	case m.Over && stood:
 		// The finding is sent together with the outcome.
-		m.Stood, m.Since, m.Cause, m.Impact = was.Stood, was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
+		m.Since, m.Cause, m.Impact = was.Since, cmp.Or(m.Cause, was.Cause), cmp.Or(m.Impact, was.Impact)
 		m.Source = cmp.Or(m.Source, was.Source)
 		if len(m.Finding) == 0 {
 			m.Finding = was.Finding

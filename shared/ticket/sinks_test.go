@@ -218,6 +218,16 @@ func TestEvents(t *testing.T) {
 	if e := read(1); e.Reason != "LBRemedyFixed" || e.Type != "Normal" || !strings.HasPrefix(e.Message, "It is over: fixed by lbremedy") {
 		t.Errorf("got %+v", e)
 	}
+	// A plan that waited for approval and is only shown now asks nobody, at a sink that wants only such plans.
+	approvals := w.queue(w.follower(func(c *Config) { c.Kube = kube.NewWriter(k) }, policy.Sink{Name: "approvals", Kind: policy.Event,
+		Results: []string{"needs-approval"}}), 0)
+	for _, result := range []event.Result{event.Asked, event.Planned} {
+		approvals.put(w.write(w.record(9, "vswitch-ip-exhausted", result, here)))
+		approvals.pass(time.Minute)
+	}
+	if e := read(9); e.Reason != "LBRemedyPlanned" || e.Type != "Normal" || strings.Contains(e.Message, "lbremedy approve") {
+		t.Errorf("got %+v", e)
+	}
 	// A huge text fits, and a deleted namespace blocks nothing.
 	huge := strings.Repeat("漏", 20000)
 	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Failed, here, func(r *event.Record) {

@@ -94,6 +94,9 @@ func (f Facts) All() int { return f.Failing + f.Over }
 // ByDoctor reports whether the doctor found it, without a controller's message.
 func (f Facts) ByDoctor() bool { return strings.HasPrefix(f.Class, event.DoctorPrefix) }
 
+// GoesOn reports whether the ticket ends although a failure goes on that the sink no longer wants.
+func (f Facts) GoesOn() bool { return f.Status == Closed && f.All() > 0 && !f.Lead.Over }
+
 // Approve reports whether the lead's plan waits for approval.
 func (f Facts) Approve() bool {
 	return f.Lead.Status() == event.NeedsApproval

@@ -21,32 +21,44 @@ type view struct {
 	revision   uint64   // the highest of all members, including those that the sink isn't notified of
 }
 
-func wants(s policy.Sink, class string, m Member, result event.Result) bool {
-	in := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
-	m.Result = result
+func among(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
+
+func reaches(s policy.Sink, class string, m Member) bool {
+	return among(s.Classes, class) && remedy.Among(s.Namespaces, m.Service.Namespace)
+}
+
+// wants reports whether the sink is notified of a member with this result, status and risk.
+func wants(s policy.Sink, m Member, result event.Result, status event.Status, risk string) bool {
 	if policy.Forge(s.Kind) && len(s.Paths(m.Source)) == 0 {
 		return false
 	}
 	wanted := s.Wants()
-	return (slices.Contains(wanted, string(result)) || slices.Contains(wanted, string(m.Status()))) && in(s.Classes, class) &&
-		remedy.Among(s.Namespaces, m.Service.Namespace) && in(s.Risks, cmp.Or(m.Risk, "low"))
+	return (slices.Contains(wanted, string(result)) || slices.Contains(wanted, string(status))) && among(s.Risks, cmp.Or(risk, "low"))
 }
 
 // view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only if they ended
-// after the ticket was last closed, and after since, when the sink was added.
+// after the ticket was last closed, and after since, when the sink was added. Members that an open ticket was about, or that
+// have changed since, end it even if the sink no longer wants them.
 func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
+	var unwanted []Member
 	err := o.each(ctx, members, func(_ incident, m Member) {
 		v.revision = max(v.revision, m.revision)
+		now, stood := wants(o.Sink, m, m.Result, m.Status(), m.Risk), m.Stood != "" && wants(o.Sink, m, m.Stood, m.StoodAs, m.StoodRisk)
 		switch {
-		case !m.Over && wants(o.Sink, i.class, m, m.Result):
+		case !reaches(o.Sink, i.class, m):
+		case !m.Over && now:
 			v.open = append(v.open, m)
-		case !m.Over:
-		case m.revision <= h.ClosedAt, h.Status == None && m.At.Before(since):
-		case m.Stood != "" && wants(o.Sink, i.class, m, m.Stood), m.Result.Worked() && wants(o.Sink, i.class, m, m.Result):
+		case m.Over && (m.revision <= h.ClosedAt || h.Status == None && m.At.Before(since)):
+		case m.Over && (stood || m.Result.Worked() && now):
 			v.over = append(v.over, m)
+		case h.Status == Open && (stood || m.revision > h.Revision):
+			unwanted = append(unwanted, m)
 		}
 	})
+	if len(v.open) == 0 {
+		v.over = append(v.over, unwanted...)
+	}
 	v.sort()
 	return v, err
 }
@@ -119,7 +131,7 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 		if f.Since.IsZero() || m.Since.Before(f.Since) {
 			f.Since = m.Since
 		}
-		if m.Over {
+		if n >= f.Failing {
 			if f.Outcomes == nil {
 				f.Outcomes = map[event.Result]int{}
 			}

@@ -106,7 +106,7 @@ func verbs(format string) []string {
 // sayers are the methods, and package functions with their package, that take a format that people read, with its argument number.
 var sayers = map[string]int{
 	"command.Wrong": 0, "command.Exactly": 2, "say.F": 0, "say.Errorf": 0, "say.Or": 1, "say.Count": 1, ".And": 0,
-	".Phrase": 0, ".Note": 0, ".Say": 0, ".Field": 0, ".line": 0, ".list": 0,
+	".Phrase": 0, ".Note": 0, ".Say": 0, ".Field": 0, ".Quoted": 0, ".line": 0, ".list": 0,
 }
 
 // wordsOfTemplates defines the functions of templates; the templates themselves contain the words that they count.

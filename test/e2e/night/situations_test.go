@@ -202,7 +202,7 @@ func edited(r *rig.Rig) string {
 		}
 		return said != ""
 	}))
-	if !strings.Contains(said, "kubectl-annotate changed "+rig.Prefix+"vswitch-id on the Service at 20") {
+	if !strings.Contains(said, "kubectl-annotate\" changed "+rig.Prefix+"vswitch-id on the Service at 20") {
 		r.Errorf("the Event does not say who changed what: %s", said)
 	}
 	return rec.Case

@@ -123,10 +123,10 @@ func printBalancer(p *cli.Program, v Shown) {
 	for _, k := range slices.Sorted(maps.Keys(v.Tags)) {
 		tags = append(tags, k+"="+v.Tags[k])
 	}
-	p.Field("Tags", strings.Join(tags, "\n"))
+	p.Quoted("Tags", "", strings.Join(tags, "\n"))
 	p.Field("Listeners", strings.Join(v.Listeners, " "))
 	p.Field("Backends", v.OfLimit())
 	for _, g := range v.Groups {
-		p.Field("Group", g.ID+" "+g.Name+"\n"+cmp.Or(g.Unknown, strings.Join(g.Backends, "\n")))
+		p.Quoted("Group", "", g.ID+" "+g.Name+"\n"+cmp.Or(g.Unknown, strings.Join(g.Backends, "\n")))
 	}
 }

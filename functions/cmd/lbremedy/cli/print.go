@@ -204,9 +204,12 @@ func (g *Progress) print(line string) {
 const margin = 11 // columns before a report's text
 
 // Field prints a part of a report under its translated name; nothing if it is empty. A command gets its own unwrapped line, ready to be pasted.
-func (p *Program) Field(name, text string) {
-	text = strings.TrimSpace(command.Clean(text)) // may become empty
-	if text == "" {
+func (p *Program) Field(name, text string) { p.Quoted(name, text, "") }
+
+// Quoted prints a part of a report like Field, and a quote below: a text of others, whose commands are not to be pasted.
+func (p *Program) Quoted(name, text, quote string) {
+	text, quote = strings.TrimSpace(command.Clean(text)), strings.TrimSpace(command.Clean(quote)) // may become empty
+	if text+quote == "" {
 		return
 	}
 	name = p.Language().Format(name)
@@ -217,6 +220,9 @@ func (p *Program) Field(name, text string) {
 		} else {
 			lines += Wrap(piece.Text, indent, p.Width())
 		}
+	}
+	if quote != "" {
+		lines += Wrap(quote, indent, p.Width())
 	}
 	fmt.Fprint(p.Out, p.Paint(Faint, name)+lines[min(Columns(name), margin-1):])
 }

@@ -271,16 +271,9 @@ func (s *server) oneCase(r *http.Request) (page, error) {
 			to = &b.More // everything after the plan
 			continue
 		}
-		if strings.TrimSpace(f.Text) == "" {
-			continue
+		if strings.TrimSpace(f.Text+f.Quote) != "" {
+			*to = append(*to, part{f.Name, f.Quote, say.Segments(f.Text)})
 		}
-		text := f.Text
-		one := part{Name: f.Name}
-		if head, quoted := strings.CutSuffix(text, "\n"+last.Message); quoted && last.Message != "" {
-			text, one.Quote = head, last.Message
-		}
-		one.Segments = say.Segments(text)
-		*to = append(*to, one)
 	}
 	b.Others = s.index.newest(func(c *summary) bool {
 		return c.Cluster == cluster && c.Service.UID == uid && (c.Class != class || c.Case != id)

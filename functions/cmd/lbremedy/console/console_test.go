@@ -15,6 +15,7 @@ import (
 
 	accounts "github.com/lbremedy/lbremedy/infra/nats"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/say"
 	"github.com/lbremedy/lbremedy/shared/stream"
 	"github.com/lbremedy/lbremedy/shared/stream/embedded"
 	"github.com/lbremedy/lbremedy/test/nats"
@@ -251,6 +252,28 @@ func TestCourse(t *testing.T) {
 			t.Fatalf("%q is missing, or too early, in what follows:\n%s", want, course)
 		}
 		course = after
+	}
+}
+
+// The message of a forged Event has no button that copies it, on the page of its case and in the list of questions.
+func TestHostileEvent(t *testing.T) {
+	t.Parallel()
+	c, s := operator.Embed(t)
+	r := operator.Lately()[3]
+	r.Message = "Error syncing load balancer []: kubectl delete namespace prod. Done\nkubectl drain web"
+	r.Error, r.Finding, r.Note = r.Message, say.F("No class covers this failure of %s: %q", r.Service, r.Message), say.F("The message is %q.", r.Message)
+	r.Ask = say.F("Check the log: %s.", "kubectl logs web")
+	if err := operator.Seed(t.Context(), s, r); err != nil {
+		t.Fatal(err)
+	}
+	x := start(t, c)
+	x.until("/questions", "No class covers")
+	for _, path := range []string{"/questions", fmt.Sprintf("/cases/%s/%s/%s/%s", r.Cluster, r.Service.UID, r.Class, r.Case)} {
+		page := x.get(path, http.StatusOK)
+		if !strings.Contains(page, "delete namespace prod") || !strings.Contains(page, `data-copy="kubectl logs web"`) ||
+			strings.Contains(page, `data-copy="kubectl d`) {
+			t.Errorf("%s offers a stranger's command, or not lbremedy's own:\n%s", path, page)
+		}
 	}
 }
 

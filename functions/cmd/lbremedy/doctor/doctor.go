@@ -435,7 +435,7 @@ func finding(p *cli.Program, f doctor.Finding) {
 	for _, k := range slices.Sorted(maps.Keys(f.Evidence)) {
 		evidence = append(evidence, k+": "+f.Evidence[k])
 	}
-	p.Field("Evidence", strings.Join(evidence, "\n"))
+	p.Quoted("Evidence", "", strings.Join(evidence, "\n"))
 }
 
 func place(f doctor.Finding) string {

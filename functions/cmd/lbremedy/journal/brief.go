@@ -19,7 +19,7 @@ func printFields(p *cli.Program, list []Field) {
 		list = commandFirst(p.Language(), slices.DeleteFunc(list, func(f Field) bool { return f.Wide }))
 	}
 	for _, f := range list {
-		p.Field(f.Name, f.Text)
+		p.Quoted(f.Name, f.Text, f.Quote)
 	}
 }
 
@@ -45,7 +45,7 @@ func commandFirst(l *say.Language, list []Field) []Field {
 	}
 	begin, rest := lead(list[finding].Text, room)
 	list[finding].Text = begin
-	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Text: rest})
+	return slices.Insert(list, max(finding, todo, next)+1, Field{Name: l.Phrase("Details"), Quote: rest}) // it may begin inside a quote
 }
 
 func names(text string) bool {
@@ -55,15 +55,16 @@ func names(text string) bool {
 func wordsToCommand(list []Field) (n int, found bool) {
 	n = 3 // a node has two words
 	for _, f := range list {
-		for i, piece := range say.Segments(strings.TrimSpace(f.Text)) {
-			if i == 0 {
-				n += words(f.Name)
-			}
+		if strings.TrimSpace(f.Text+f.Quote) != "" {
+			n += words(f.Name)
+		}
+		for _, piece := range say.Segments(f.Text) {
 			if piece.Command {
 				return n, true
 			}
 			n += words(piece.Text)
 		}
+		n += words(f.Quote)
 	}
 	return n, false
 }

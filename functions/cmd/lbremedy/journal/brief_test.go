@@ -171,6 +171,26 @@ func TestCommandFirstOf(t *testing.T) {
 	}
 }
 
+// The message of a forged Event is never a command to paste: not in quotes, not where a long finding is divided, and not as the message.
+func TestHostileEvent(t *testing.T) {
+	t.Parallel()
+	const hostile = "Error: kubectl delete namespace prod. kubectl get nodes.\nkubectl drain web"
+	for name, message := range map[string]string{"short": hostile, "long": hostile + strings.Repeat(" kubectl cordon web.", 60)} {
+		r := operator.Journalled()[3]
+		r.Message, r.Error, r.Finding = message, message, say.F("No class covers this failure of %s: %q", r.Service, message)
+		r.Ask = say.F("Check the log: %s.", "kubectl logs web")
+		r.Steps = []event.StepRecord{{Kind: "annotate", Text: say.F("annotate %s", "a=b"), Step: []byte(`{"set":{"a":"b"},"was":{"a":"x: kubectl drain a"}}`)}}
+		var out bytes.Buffer
+		p := operator.Call{Env: map[string]string{}}.Program(&out, io.Discard)
+		p.Output, p.Terminal = "table", func(any) int { return 120 }
+		journal.Report(p, r)
+		bold := regexp.MustCompile(`\x1b\[1m((?:kubectl|aliyun).*)\x1b\[0m`).FindAllStringSubmatch(out.String(), -1)
+		if len(bold) != 1 || bold[0][1] != "kubectl logs web" || strings.Contains(out.String(), "Details") != (name == "long") {
+			t.Errorf("%s: the commands are %q:\n%s", name, bold, out.String())
+		}
+	}
+}
+
 // The reads behind a finding are shown only with -o wide: the newest ones, from a record before the last.
 func TestReads(t *testing.T) {
 	t.Parallel()

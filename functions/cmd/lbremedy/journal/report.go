@@ -30,7 +30,8 @@ func Report(p *cli.Program, r event.Record) {
 // A Field is one part of a report, with its name.
 type Field struct {
 	Name, Text string
-	Wide       bool // only printed with -o wide
+	Quote      string // follows the text: values and words of others, in which a command is only text
+	Wide       bool   // only printed with -o wide
 }
 
 func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
@@ -39,6 +40,7 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	dry := r.Phase == ""
 	var all []Field
 	add := func(name, text string) { all = append(all, Field{Name: name, Text: text}) }
+	quote := func(name, text, quote string) { all = append(all, Field{Name: name, Text: text, Quote: quote}) }
 	if dry || r.Status().Open() {
 		add(p.Phrase("Impact"), p.Tell(r.Impact.Text()))
 	}
@@ -48,9 +50,9 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 		add(p.Phrase("Next"), todo)
 	}
 	if r.Undoing {
-		add(p.Phrase("Undone"), plan(p, r, dry))
+		quote(p.Phrase("Undone"), "", plan(p, r, dry))
 	} else {
-		add(p.Phrase("Plan"), plan(p, r, dry))
+		quote(p.Phrase("Plan"), "", plan(p, r, dry))
 	}
 	add(p.Phrase("Sync"), changes(p, r))
 	add(p.Phrase("Rule"), cmp.Or(r.Decided.String(), r.Rule.String()))
@@ -59,13 +61,13 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 		add(p.Phrase("Waits"), strings.TrimPrefix(r.Rule.String(), waiting))
 	}
 	add(p.Phrase("Note"), r.Note.String())
-	add(p.Phrase("Error"), r.Error)
+	quote(p.Phrase("Error"), "", r.Error)
 	add(p.Phrase("Ticket"), r.Ticket)
 	if dry {
 		add(p.Phrase("Outcome"), p.Phrase("Nothing was written."))
 	} else {
 		add(p.Phrase("Outcome"), ended(p, r))
-		all = append(all, Field{p.Phrase("Undo"), wayBack(p, r), true})
+		all = append(all, Field{Name: p.Phrase("Undo"), Text: wayBack(p, r), Wide: true})
 	}
 	at := r.FirstFailure()
 	when, last := p.Phrase("%s, %s ago", cli.Clock(at), p.Ago(at)), ""
@@ -75,9 +77,9 @@ func fields(p *cli.Program, r event.Record, seen *Repeats) []Field {
 	if check, found := strings.CutPrefix(r.Class, doctor.ClassPrefix); found {
 		add(p.Phrase("Found"), p.Phrase("%s, by the doctor's check %s%s", when, check, last))
 	} else if strings.HasPrefix(r.Message, ByPerson) {
-		add(p.Phrase("Begun"), when+last+"\n"+r.Message)
+		quote(p.Phrase("Begun"), when+last, r.Message)
 	} else {
-		add(p.Phrase("Failed"), when+last+"\n"+r.Message)
+		quote(p.Phrase("Failed"), when+last, r.Message)
 	}
 	if r.Case == "" { // a look has no case yet
 		add(p.Phrase("Class"), p.Phrase("%s in cluster %s", r.Class, r.Cluster))

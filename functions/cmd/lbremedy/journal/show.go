@@ -134,7 +134,7 @@ func Tell(ctx context.Context, p *cli.Program, s *stream.Stream, h History) (Sto
 	parts := append(fields(p, h.Last(), last.Repeats),
 		Field{Name: p.Phrase("Seen"), Text: last.Repeats.in(p)}, Field{Name: p.Phrase("Tickets"), Text: notified})
 	if p.Wide() {
-		parts = append(parts, Field{Name: p.Phrase("Reads"), Text: reads(h)})
+		parts = append(parts, Field{Name: p.Phrase("Reads"), Quote: reads(h)})
 	}
 	return Story{Records: seen, Parts: parts, Course: timeline(p, h)}, nil
 }
@@ -222,7 +222,7 @@ func undonePlan(p *cli.Program, h History) {
 		fmt.Fprintln(p.Out)
 		fmt.Fprintln(p.Out, p.Paint(cli.Bold, p.Phrase("What was undone: attempt %d, %s", r.Attempt, p.Tell(r.Status().Word()))))
 		p.Field("Finding", r.Finding.String())
-		p.Field("Plan", plan(p, r, false))
+		p.Quoted("Plan", "", plan(p, r, false))
 		p.Field("Rule", cmp.Or(r.Decided.String(), r.Rule.String()))
 		p.Field("Written", p.Phrase("%s by %s", cli.Clock(r.Written), byWhom(p, r)))
 	}

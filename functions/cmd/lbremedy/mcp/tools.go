@@ -211,8 +211,8 @@ func show(ctx context.Context, p *cli.Program, in named) (out answered[story], e
 	}
 	out.Data = story{Case: rowOf(told.Last()), Older: len(found) - 1}
 	for _, f := range told.Parts {
-		if strings.TrimSpace(f.Text) != "" {
-			out.Data.Parts = append(out.Data.Parts, part{f.Name, f.Text})
+		if text := strings.TrimSpace(f.Text + "\n" + f.Quote); text != "" {
+			out.Data.Parts = append(out.Data.Parts, part{f.Name, text})
 		}
 	}
 	for _, m := range told.Course[max(0, len(told.Course)-mostList):] {

@@ -228,7 +228,7 @@ func showIncident(p *cli.Program, i ticket.Incident) {
 	}
 	fmt.Fprintf(p.Out, "%s  %s\n", p.Paint(cli.Bold, i.ID), word)
 	p.Field("Since", p.Phrase("%s, %s ago", cli.Clock(i.Since), p.Ago(i.Since)))
-	p.Field("Cause", i.Cause)
+	p.Quoted("Cause", "", i.Cause)
 	p.Field("Finding", p.Tell(i.Finding))
 	fmt.Fprintln(p.Out)
 	t := p.Table("about", "cluster", "case", "result", "age")
