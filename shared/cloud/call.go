@@ -354,7 +354,6 @@ type transport struct {
 	base         http.RoundTripper
 	product      string
 	scheme, host string // where to connect instead; empty: as in the request
-	keepHost     bool   // leave the Host header as it is
 
 	sent      bool
 	signature string
@@ -365,11 +364,7 @@ type transport struct {
 }
 
 func (c *client) transport(ctx context.Context, product string) *transport {
-	t := &transport{ctx: ctx, base: c.base, product: product, scheme: strings.ToLower(c.Scheme), host: c.Endpoint, keepHost: true}
-	if t.host == "" {
-		t.host, t.keepHost = c.Hosts[product], false
-	}
-	return t
+	return &transport{ctx: ctx, base: c.base, product: product, scheme: strings.ToLower(c.Scheme), host: c.Endpoint}
 }
 
 var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
@@ -381,10 +376,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		out.URL.Scheme = t.scheme
 	}
 	if t.host != "" {
-		out.URL.Host = t.host
-		if !t.keepHost {
-			out.Host = t.host
-		}
+		out.URL.Host = t.host // the Host header stays as it is
 	}
 	t.sent = true
 	t.signature = signatureOf(r)

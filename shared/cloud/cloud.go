@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -41,8 +40,6 @@ type Config struct {
 	ClusterID string
 	// Endpoint is a host:port for all products, such as a simulator; empty: the real endpoints. The Host header still names the real one.
 	Endpoint string
-	// Hosts are endpoints that replace the real one of a product, by its name in lower case, such as "slb". Endpoint overrides them.
-	Hosts map[string]string
 	// Scheme is "HTTPS" or empty, or "HTTP", which is allowed only with a loopback Endpoint because requests carry tokens.
 	Scheme string
 	// Credentials returns the key that signs a call. Nil: DefaultChain.
@@ -223,15 +220,6 @@ func (c Config) validate() error {
 	}
 	if c.Endpoint != "" && !hostPort(c.Endpoint) {
 		bad("endpoint %q must be host:port, such as 127.0.0.1:8080", c.Endpoint)
-	}
-	known := slices.Sorted(maps.Keys(products()))
-	for _, p := range slices.Sorted(maps.Keys(c.Hosts)) {
-		if !slices.Contains(known, p) {
-			bad("host of the unknown product %q: products are %s", p, strings.Join(known, ", "))
-		}
-		if !hosts().MatchString(c.Hosts[p]) {
-			bad("host %q of product %s must be a host name, with a port if need be", c.Hosts[p], p)
-		}
 	}
 	switch c.Scheme {
 	case "", "HTTPS":

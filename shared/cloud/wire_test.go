@@ -681,7 +681,7 @@ func TestHTTPS(t *testing.T) {
 	defer s.Close()
 	for name, c := range map[string]Config{
 		"endpoint": {Endpoint: s.Listener.Addr().String()},
-		"host":     {Hosts: map[string]string{"sts": s.Listener.Addr().String()}, Scheme: "HTTPS"},
+		"scheme":   {Endpoint: s.Listener.Addr().String(), Scheme: "HTTPS"},
 	} {
 		c.Region, c.ClusterID, c.Credentials = "cn-hangzhou", "c1", Static(Key{ID: "key", Secret: "secret"})
 		k, _, err := New(c)
@@ -748,10 +748,6 @@ func TestValidate(t *testing.T) {
 		"HTTP to a likely name": {func(c *Config) { c.Endpoint, c.Scheme = "127.0.0.1.example:80", "HTTP" }, "scheme HTTP would send keys in the clear"},
 		"HTTPS to a host":       {func(c *Config) { c.Endpoint = "proxy.example:443" }, ""},
 		"not a scheme":          {func(c *Config) { c.Scheme = "http" }, `scheme "http" must be HTTPS`},
-		"unknown product": {func(c *Config) { c.Hosts = map[string]string{"SLB": "slb.example"} },
-			"products are bssopenapi, cs, ecs, nlb, quotas, ram, slb, sts, vpc, workorder"},
-		"not a host": {func(c *Config) { c.Hosts = map[string]string{"slb": "https://slb.example/"} }, "must be a host name"},
-		"a host":     {func(c *Config) { c.Hosts = map[string]string{"slb": "slb.example:8443"} }, ""},
 	} {
 		c := good
 		tt.change(&c)
