@@ -196,8 +196,11 @@ func (p *ScheduledRun) append(t *testing.T, uid, class string, change func(*even
 	}
 	if d.Outbox, d.State = nil, (machine.Doc{}); r.Phase != event.Settled {
 		d.State = machine.Doc{
-			Order: &machine.Order{ID: "o", Class: class, Expires: p.Env.Time().Add(time.Minute)},
-			Cases: []machine.Case{{Class: class, State: machine.Waiting, Wait: machine.Wait{Until: p.Env.Time().Add(time.Minute), Why: machine.ForAnswer}}},
+			Order: &machine.Order{ID: "o", Class: class, Attempt: 1, Expires: p.Env.Time().Add(time.Minute)},
+			Cases: []machine.Case{{
+				Class: class, State: machine.Waiting, Wait: machine.Wait{Until: p.Env.Time().Add(time.Minute), Why: machine.ForAnswer},
+				Attempt: 1, Plan: &machine.Plan{Steps: 1},
+			}},
 		}
 	}
 	stored, err := json.Marshal(d)

@@ -121,7 +121,7 @@ func TestNoLongerAsked(t *testing.T) {
 			"closed 1: Still failing: only planned, since the policy observes; closed 1: Over: recovered"},
 		"approved elsewhere": {[]string{"needs-approval"}, nil, []event.Result{event.Gone}, "closed 1: Over: recovered"},
 		"of a risk":          {nil, []string{"medium"}, []event.Result{event.Superseded}, "closed 1: Over: it fails in another way now"},
-		"failed since":       {[]string{"needs-approval"}, nil, []event.Result{event.Failed}, "closed 1: Still failing: lbremedy could not find out"},
+		"failed since":       {[]string{"needs-approval"}, nil, []event.Result{event.Failed}, "closed 1: Still failing: lbremedy could not find the cause"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
