@@ -401,7 +401,8 @@ func TestDocumentUnreadable(t *testing.T) {
 		"an outbox without its record": `{"v":1,"outbox":[{"id":"1","class":"fake"}]}`,
 		"a plan with less than nothing": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting",` +
 			`"plan":{"steps":-1,"next":-1,"proof":0}}]}}`,
-		"more made than planned": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting","plan":{"steps":1,"next":2,"proof":0}}]}}`,
+		"more made than planned": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting",` +
+			`"plan":{"steps":1,"next":2,"proof":0}}]}}`,
 		"an attempt with less than nothing": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","cases":[{"class":"fake","state":"waiting",` +
 			`"done":[{"number":1,"steps":-1,"maybe":true,"begun":"2026-01-01T00:00:00Z"}]}]}}`,
 		"an order without a plan": `{"v":1,"cases":{"fake":{}},"state":{"nonce":"","order":{"id":"1","class":"fake","attempt":1,"step":0},` +
