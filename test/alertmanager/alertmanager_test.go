@@ -48,6 +48,7 @@ func run(t *testing.T, dir string, args ...string) string {
 
 func start(t *testing.T, hook string) string {
 	source := filepath.Join(t.TempDir(), "source")
+	run(t, ".", "mod", "download", "github.com/prometheus/alertmanager") // otherwise it has no folder on a new machine
 	if err := os.CopyFS(source, os.DirFS(run(t, ".", "list", "-m", "-f", "{{.Dir}}", "github.com/prometheus/alertmanager"))); err != nil {
 		t.Fatal(err)
 	}
