@@ -234,7 +234,7 @@ func (p *ScheduledRun) open(ctx context.Context) (map[string]*openCase, time.Tim
 	return open, newest, nil
 }
 
-// dropped is said of a case whose check was removed or renamed.
+// dropped is the note on a case whose check was removed or renamed.
 const dropped = "The doctor does not have this check any more."
 
 // isOpen reports whether a record's case is open. Nothing delivers it to a fix again.

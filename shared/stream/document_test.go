@@ -64,27 +64,12 @@ func TestChangeDocument(t *testing.T) {
 func TestChangesTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
-	began, gate := make(chan struct{}), make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() {
-		_ = ChangeDocument(t.Context(), s, "counts", 0, readCounts, func(counts, time.Time) (bool, error) {
-			close(began)
-			<-gate
-			return false, nil
-		})
-	})
-	<-began
 	const n = 100
-	for range n {
-		all.Go(func() {
-			if err := countOne(t.Context(), s, "n"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	waits(t, s, n)
-	close(gate)
-	all.Wait()
+	together(t, s, n, func() {
+		if err := countOne(t.Context(), s, "n"); err != nil {
+			t.Error(err)
+		}
+	})
 	if got := counted(t, s); got["n"] != n {
 		t.Errorf("%d changes count %d", n, got["n"])
 	}
@@ -119,6 +104,20 @@ func TestChangePanics(t *testing.T) {
 func TestReadPanics(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
+	together(t, s, 20, func() {
+		err := ChangeDocument(t.Context(), s, "counts", 0, func([]byte) counts { panic("no") }, func(counts, time.Time) (bool, error) { return true, nil })
+		if err == nil || !strings.Contains(err.Error(), "panicked: no") {
+			t.Errorf("a change of a document that can't be read says %v", err)
+		}
+	})
+	if err := countOne(t.Context(), s, "n"); err != nil {
+		t.Error(err)
+	}
+}
+
+// together makes n changes wait for one turn, and returns when all have ended.
+func together(t *testing.T, s *Stream, n int, change func()) {
+	t.Helper()
 	began, gate := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -129,22 +128,12 @@ func TestReadPanics(t *testing.T) {
 		})
 	})
 	<-began
-	const n = 20
 	for range n {
-		all.Go(func() {
-			defer func() { _ = recover() }()
-			err := ChangeDocument(t.Context(), s, "counts", 0, func([]byte) counts { panic("no") }, func(counts, time.Time) (bool, error) { return true, nil })
-			if err == nil || !strings.Contains(err.Error(), "panicked: no") {
-				t.Errorf("a change of a document that can't be read says %v", err)
-			}
-		})
+		all.Go(change)
 	}
 	waits(t, s, n)
 	close(gate)
 	all.Wait()
-	if err := countOne(t.Context(), s, "n"); err != nil {
-		t.Error(err)
-	}
 }
 
 func waits(t *testing.T, s *Stream, n int) {

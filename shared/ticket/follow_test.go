@@ -106,7 +106,7 @@ func TestPlanned(t *testing.T) {
 	q.empty()
 }
 
-// A ticket whose failure goes on, but is no longer asked about, says so when it ends, and its outcome is still sent.
+// If a failure continues but its sink no longer wants it, the ticket ends with a sentence that says so. The outcome is still sent.
 func TestNoLongerAsked(t *testing.T) {
 	plan := func(r *event.Record) {
 		r.Risk, r.Steps = "medium", []event.StepRecord{{Kind: "annotate", Text: say.Literal("annotate the Service"), Risk: "medium"}}

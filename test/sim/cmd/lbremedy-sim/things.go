@@ -197,8 +197,8 @@ func (p *program) add() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add KIND ID [FIELD=VALUE...]",
 		Short: "Add a thing",
-		Long: `Add a thing that is not there yet, bypassing the API. What is left out has its usual
-value; a load balancer without an address gets one.`,
+		Long: `Add a new thing, bypassing the API. Omitted fields have their defaults; a load balancer
+without an address gets one.`,
 		Example: `  lbremedy-sim add vswitches vsw-b zone=cn-hangzhou-i free=3
   lbremedy-sim add lb lb-by-hand name=web vswitch=vsw-1 'tags[owner]=somebody'
   lbremedy-sim add policies p -f policy.yaml`,
