@@ -9,8 +9,8 @@ import (
 )
 
 // pagerDuty uses PagerDuty's Events API v2: 202 accepts an event, 400 refuses it as invalid, 429 and 5xx ask for a later retry, and a
-// body has at most 512 KB (PagerDuty developer documentation, "Events API v2 Overview"). The ticket's key is the dedup_key: a trigger
-// changes the open alert, or opens one.
+// body has at most 512 KB, a summary 1024 characters (PagerDuty developer documentation, "Events API v2 Overview"). The ticket's
+// key is the dedup_key: a trigger changes the open alert, or opens one.
 type pagerDuty struct{ endpoint }
 
 var severities = map[event.Impact]string{event.NeverUp: "critical", event.Down: "critical", event.Partly: "error"}
@@ -34,9 +34,8 @@ func (p *pagerDuty) Send(ctx context.Context, t Ticket) (string, error) {
 		}
 		e["event_action"] = "trigger"
 		e["payload"] = map[string]any{
-			"summary": t.Title, // at most 1024 characters
-			"source":  "cluster " + p.cluster, "severity": cmp.Or(severities[t.Facts.Impact], "warning"), "timestamp": t.Facts.Since,
-			"component": lead.Service.String(), "class": t.Facts.Class, "custom_details": map[string]any{
+			"summary": t.Title, "source": "cluster " + p.cluster, "severity": cmp.Or(severities[t.Facts.Impact], "warning"),
+			"timestamp": t.Facts.Since, "component": lead.Service.String(), "class": t.Facts.Class, "custom_details": map[string]any{
 				"text": t.Text, "impact": t.Facts.Impact, "failing": t.Facts.Failing, "over": t.Facts.Over, "services": services,
 			},
 		}

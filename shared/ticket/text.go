@@ -175,23 +175,24 @@ func count(n int, one string) say.Text {
 	return say.Literal(fmt.Sprintf("%d %ss", n, one))
 }
 
-// results also has the statuses of questions.
+// results has the words for a result, and for the two statuses of a question.
 var results = map[event.Result]say.Text{
-	event.Asked: say.F("it needs a person"), event.Result(event.NeedsApproval): say.F("needs approval of its plan"),
-	event.Result(event.NeedsAction): say.F("needs action by a person"),
-	event.Failed:                    say.F("lbremedy could not find the cause, or could not write the fix"),
-	event.Unsettled:                 say.F("written, but the failure came back or nothing proves success"),
-	event.Planned:                   say.F("only planned, since the policy observes"),
-	event.Fixed:                     say.F("fixed by lbremedy, and proven to work"),
-	event.Synced:                    say.F("synced after a write by lbremedy; that traffic can flow is not proven"),
-	event.Gone:                      say.F("recovered, without a fix by lbremedy"),
-	event.Superseded:                say.F("it fails in another way now"),
-	event.Undone:                    say.F("the fix was undone"),
-	event.OutOfScope:                say.F("it is not a failed sync of this cloud"),
-	Moved:                           say.F("it fails for another cause now"),
-	ByHand:                          say.F("closed by hand"),
-	Rejected:                        say.F("its plan was rejected"),
-	Muted:                           say.F("muted by a label"),
+	event.Asked:                       say.F("it needs a person"),
+	event.Result(event.NeedsApproval): say.F("needs approval of its plan"),
+	event.Result(event.NeedsAction):   say.F("needs action by a person"),
+	event.Failed:                      say.F("lbremedy could not find the cause, or could not write the fix"),
+	event.Unsettled:                   say.F("written, but the failure came back or nothing proves success"),
+	event.Planned:                     say.F("only planned, since the policy observes"),
+	event.Fixed:                       say.F("fixed by lbremedy, and proven to work"),
+	event.Synced:                      say.F("synced after a write by lbremedy; that traffic can flow is not proven"),
+	event.Gone:                        say.F("recovered, without a fix by lbremedy"),
+	event.Superseded:                  say.F("it fails in another way now"),
+	event.Undone:                      say.F("the fix was undone"),
+	event.OutOfScope:                  say.F("it is not a failed sync of this cloud"),
+	Moved:                             say.F("it fails for another cause now"),
+	ByHand:                            say.F("closed by hand"),
+	Rejected:                          say.F("its plan was rejected"),
+	Muted:                             say.F("muted by a label"),
 }
 
 func samples() []Facts {
