@@ -404,7 +404,7 @@ func TestStopped(t *testing.T) {
 			t.Parallel()
 			r := build(t)
 			r.once(point, func(ctx context.Context) error {
-				keys, err := r.env.Stream.Keys(ctx, "engine."+r.env.Cluster+".*")
+				keys, err := r.env.Stream.Entries(ctx, "engine."+r.env.Cluster+".*")
 				r.must(err)
 				beside := *r.env
 				beside.Stream = r.connect()
@@ -412,7 +412,7 @@ func TestStopped(t *testing.T) {
 				t.Cleanup(beside.Engine.Stop)
 				shell.Until(t, "the other engine has the object", func() bool {
 					for _, key := range keys {
-						r.must(r.env.Stream.Delete(ctx, key))
+						r.must(r.env.Stream.Delete(ctx, key.Key))
 					}
 					_, err := engine.Run(ctx, &beside, r.class, r.event)
 					r.must(err)
@@ -615,7 +615,7 @@ func TestWritesOfAFix(t *testing.T) {
 		return e.Revision
 	}
 	beat := func(ctx context.Context) (n int) {
-		keys, err := r.env.Stream.Keys(ctx, "engine.>")
+		keys, err := r.env.Stream.Entries(ctx, "engine.>")
 		r.must(err)
 		return len(keys)
 	}

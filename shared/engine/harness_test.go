@@ -198,9 +198,11 @@ func (r *rig) restart() {
 	env := *r.env
 	env.Stream.Close()
 	env.Stream = r.connect()
-	dead, err := env.Stream.Keys(r.Context(), "engine."+env.Cluster+".*")
+	dead, err := env.Stream.Entries(r.Context(), "engine."+env.Cluster+".*")
 	r.must(err)
-	r.dead = append(r.dead, dead...)
+	for _, e := range dead {
+		r.dead = append(r.dead, e.Key)
+	}
 	r.env = &env
 	r.starts()
 }

@@ -58,13 +58,13 @@ func (p Page) Save(ctx context.Context, s *stream.Stream, cluster string) error 
 
 // Clusters returns the clusters with an exporter's page from the last hour, sorted.
 func Clusters(ctx context.Context, s *stream.Stream) ([]string, error) {
-	keys, err := s.Keys(ctx, event.PageKey("*", "*"))
+	pages, err := s.Entries(ctx, event.PageKey("*", "*"))
 	if err != nil {
 		return nil, err
 	}
 	var all []string
-	for _, k := range keys {
-		all = append(all, strings.Split(k, ".")[1])
+	for _, e := range pages {
+		all = append(all, strings.Split(e.Key, ".")[1])
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -95,20 +94,6 @@ type consumer struct {
 	pause   time.Duration // after a refusal
 }
 
-const (
-	ack     = "+ACK"
-	nak     = "-NAK"
-	term    = "+TERM"
-	working = "+WPI"
-)
-
-func nakAfter(d time.Duration) string { return fmt.Sprintf(`-NAK {"delay": %d}`, d.Nanoseconds()) }
-
-// say reports the fate of a message. If it is lost, the message is delivered again.
-func (c *consumer) say(m *nats.Msg, verdict string) error {
-	return c.stream.nc.Publish(m.Reply, []byte(verdict))
-}
-
 func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
 	inbox := c.stream.nc.NewInbox()
 	sub, err := c.stream.nc.ChanSubscribe(inbox, c.arrived)
@@ -130,9 +115,7 @@ func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
 	}
 	_ = sub.Unsubscribe() // fails only without a connection, and then nothing arrives
 	for len(c.arrived) > 0 {
-		if m := <-c.arrived; m.Reply != "" { // a status of a request has no reply subject
-			_ = c.say(m, nak)
-		}
+		_ = (<-c.arrived).Nak() // fails for a status of a request, which has no reply subject
 	}
 	return c.drain(stop)
 }
@@ -140,11 +123,8 @@ func (c *consumer) run(ctx context.Context, stop context.CancelFunc) error {
 // next asks for a message and waits for it; nil if ctx has ended or it has to ask again.
 func (c *consumer) next(ctx context.Context, inbox string) (*nats.Msg, Message) {
 	if !c.asked {
-		body, err := json.Marshal(map[string]any{"batch": 1, "expires": pullExpiry.Nanoseconds(), "idle_heartbeat": pullBeat.Nanoseconds()})
-		if err == nil {
-			err = c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.name, inbox, body)
-		}
-		if err != nil { // without a connection
+		body := fmt.Appendf(nil, `{"batch":1,"expires":%d,"idle_heartbeat":%d}`, pullExpiry, pullBeat)
+		if err := c.stream.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+c.from+"."+c.name, inbox, body); err != nil { // without a connection
 			c.stream.Rest(ctx, pullPause)
 			return nil, Message{}
 		}
@@ -205,9 +185,9 @@ func (c *consumer) enter(ctx context.Context, m *nats.Msg) bool {
 		case c.slots <- struct{}{}:
 			return true
 		case <-beat.C:
-			_ = c.say(m, working)
+			_ = m.InProgress()
 		case <-ctx.Done():
-			_ = c.say(m, nak)
+			_ = m.Nak()
 			return false
 		}
 	}
@@ -229,7 +209,7 @@ func (c *consumer) work(m *nats.Msg, got Message) {
 			<-c.places
 			return
 		case <-beat.C:
-			_ = c.say(m, working)
+			_ = m.InProgress()
 		case <-late:
 			beat.Stop()
 		}
@@ -238,18 +218,18 @@ func (c *consumer) work(m *nats.Msg, got Message) {
 
 // settle carries out a reply. If it doesn't reach the server, the message comes again, and the object's document answers it.
 func (c *consumer) settle(m *nats.Msg, got Message, reply Reply) {
-	verdict := ack
-	switch {
-	case reply.Dead != "":
-		verdict = term
+	answer, again := m.Ack, reply.Retry
+	if reply.Dead != "" {
+		answer, again = m.Term, 0
 		if err := c.stream.Dead(c.hctx, reply.Dead, got.Subject, got.Header, got.Data); err != nil {
 			c.stream.log.Warn("a message can't be put into DEAD; it will be delivered again", "consumer", c.name, "error", err)
-			verdict = nakAfter(redeliverSoon)
+			again = redeliverSoon
 		}
-	case reply.Retry > 0:
-		verdict = nakAfter(reply.Retry)
 	}
-	if err := c.say(m, verdict); err != nil {
+	if again > 0 {
+		answer = func(...nats.AckOpt) error { return m.NakWithDelay(again) }
+	}
+	if err := answer(); err != nil {
 		c.stream.log.Warn("a message could not be acknowledged; it will be delivered again", "consumer", c.name, "error", err)
 	}
 }

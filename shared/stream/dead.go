@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/regex"
 )
 
 // DeadSubjects is the filter for all of DEAD.
@@ -76,10 +78,13 @@ func deadID(origin string, header map[string][]string, data []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// untaken is what a token of a subject can't contain.
+var untaken = regex.New(`[^0-9A-Za-z_-]`)
+
 func deadSubject(origin string) string {
 	tokens := strings.Split(strings.TrimPrefix(origin[:min(len(origin), 200)], "lbremedy."), ".")
 	for i, t := range tokens {
-		tokens[i] = token(t)
+		tokens[i] = cmp.Or(untaken().ReplaceAllString(t, "_"), "_")
 	}
 	return deadPrefix + strings.Join(tokens, ".")
 }
@@ -106,7 +111,7 @@ func (s *Stream) Remove(ctx context.Context, stream string, seq uint64) (bool, e
 	})
 	if errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) || errors.Is(err, ErrNotFound) {
 		// The server answers so for a missing message and for a disk error.
-		switch _, err := s.At(ctx, stream, seq); {
+		switch _, err := s.one(ctx, stream, doing, query{Seq: seq}); {
 		case errors.Is(err, ErrNotFound):
 			return false, nil
 		case err != nil:

@@ -57,16 +57,6 @@ func (s *Stream) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Keys returns the keys that match a filter, in the order of their last change. In a filter, "*" matches one part and a final ">" all following parts.
-func (s *Stream) Keys(ctx context.Context, filter string) ([]string, error) {
-	var keys []string
-	err := s.EachEntry(ctx, filter, func(e Entry) { keys = append(keys, e.Key) })
-	if err != nil {
-		return nil, fmt.Errorf("list keys %s: %w", filter, err)
-	}
-	return keys, nil
-}
-
 // An Entry is a key with its value.
 type Entry struct {
 	Key   string
@@ -102,7 +92,8 @@ func (s *Stream) Entry(ctx context.Context, key string) (Entry, error) {
 	return e, nil
 }
 
-// Entries returns the keys that match a filter, as in Keys, with their values. A key written meanwhile may be missing; its Revision is higher.
+// Entries returns the keys that match a filter, with their values, in the order of their last change. In a filter, "*" matches one part
+// and a final ">" all following parts. A key written meanwhile may be missing; its Revision is higher.
 func (s *Stream) Entries(ctx context.Context, filter string) ([]Entry, error) {
 	var found []Entry
 	err := s.EachEntry(ctx, filter, func(e Entry) { found = append(found, e) })

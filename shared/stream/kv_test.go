@@ -53,15 +53,19 @@ func TestKeys(t *testing.T) {
 	if err := s.Put(ctx, odd, nil); err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.Keys(ctx, "incident.>")
+	entries, err := s.Entries(ctx, "incident.>")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Key)
 	}
 	if diff := cmp.Diff([]string{"incident.account.arrearage.h", odd}, got); diff != "" {
 		t.Error(diff)
 	}
-	if got, err := s.Keys(ctx, "nothing.*"); err != nil || got != nil {
-		t.Errorf("got %q, %v", got, err)
+	if got, err := s.Entries(ctx, "nothing.*"); err != nil || got != nil {
+		t.Errorf("got %v, %v", got, err)
 	}
 	for _, bad := range []string{"", ".", "a..b", ".a", "a."} {
 		if err := s.Put(ctx, bad, nil); err == nil {
@@ -79,7 +83,7 @@ func TestKeysAreGoneAfterTheirTime(t *testing.T) {
 			t.Fatalf("round %d: got %t, %v", round, ok, err)
 		}
 		eventually(t, "the keys to expire", func() bool {
-			keys, err := s.Keys(ctx, ">")
+			keys, err := s.Entries(ctx, ">")
 			if err != nil {
 				t.Fatal(err)
 			}

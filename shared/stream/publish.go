@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lbremedy/lbremedy/shared/retry"
 )
 
 // store waits until the server has stored a message. expect, if not nil, is the last sequence that the subject must have.
@@ -129,15 +131,8 @@ func (s *Stream) sound(ctx context.Context, l *link) bool {
 
 // pause lets other writers pass: nothing at first, then up to 50 ms. A lagging replica must not be asked in a hot loop.
 func pause(ctx context.Context, try int) error {
-	if try < 3 {
-		return ctx.Err()
+	if try >= 3 {
+		retry.Sleep(ctx, mathrand.N(min(time.Duration(try)*time.Millisecond, 50*time.Millisecond)))
 	}
-	timer := time.NewTimer(mathrand.N(min(time.Duration(try)*time.Millisecond, 50*time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }

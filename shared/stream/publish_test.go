@@ -360,10 +360,10 @@ func TestRemove(t *testing.T) {
 			t.Errorf("removed %v, %v; want %v", removed, err, want)
 		}
 	}
-	if _, err := s.At(t.Context(), Dead, 2); !errors.Is(err, ErrNotFound) {
+	if _, err := s.one(t.Context(), Dead, "read", query{Seq: 2}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was removed: %v", err)
 	}
-	m, err := s.At(t.Context(), Dead, 3)
+	m, err := s.one(t.Context(), Dead, "read", query{Seq: 3})
 	if err != nil || string(m.Data) != "3" {
 		t.Errorf("got %q, %v", m.Data, err)
 	}

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,11 +51,7 @@ func (s *Stream) Last(ctx context.Context, stream, filter string) (Message, erro
 	return s.one(ctx, stream, "read the last message of "+filter, query{Last: filter})
 }
 
-// At returns the message of a stream with this sequence, or ErrNotFound.
-func (s *Stream) At(ctx context.Context, stream string, seq uint64) (Message, error) {
-	return s.one(ctx, stream, fmt.Sprintf("read message %d of %s", seq, stream), query{Seq: seq})
-}
-
+// one returns the first message of an answer; ErrNotFound if it has none.
 func (s *Stream) one(ctx context.Context, stream, doing string, ask query) (Message, error) {
 	found, _, err := s.page(ctx, stream, ask)
 	if err == nil && len(found) == 0 {
@@ -253,15 +248,4 @@ func outgoing(subject string, header map[string][]string, data []byte) *nats.Msg
 		}
 	}
 	return m
-}
-
-// token replaces what a subject's token can't contain.
-func token(s string) string {
-	return cmp.Or(strings.Map(func(r rune) rune {
-		switch {
-		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '-', r == '_':
-			return r
-		}
-		return '_'
-	}, s), "_")
 }

@@ -257,7 +257,7 @@ func TestFollowAndTail(t *testing.T) {
 func TestFollowSince(t *testing.T) {
 	s := fresh(t)
 	record(t, s, "c1", 0, 2)
-	first, err := s.At(t.Context(), Cases, 2)
+	first, err := s.one(t.Context(), Cases, "read", query{Seq: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

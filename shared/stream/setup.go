@@ -156,23 +156,19 @@ func (s *Stream) SetupOrUse(ctx context.Context, classes []string, c Settings) (
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// SetupFollower creates, unless it exists, the consumer of a follower of CASES, of one cluster or, if empty, of all, and returns since
-// when it exists. A new follower gets the last record of each Service and class, the state of all cases, and then each record. The
+// SetupFollower creates, unless it exists, the consumer of a follower of a cluster's records in CASES, and returns since when it exists. A new
+// follower gets the last record of each Service and class, the state of all cases, and then each record. The
 // server forgets a follower that has not run for as long as CASES keeps records.
 func (s *Stream) SetupFollower(ctx context.Context, name, cluster string) (since time.Time, err error) {
 	if !caseToken().MatchString(name) {
 		return time.Time{}, fmt.Errorf("set up follower %q: the name must match %s", name, caseToken())
 	}
-	filter := event.CaseSubjects
-	if cluster != "" {
-		if err := event.ValidCluster(cluster); err != nil {
-			return time.Time{}, fmt.Errorf("set up follower %s: %w", name, err)
-		}
-		filter = strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>"
+	if err := event.ValidCluster(cluster); err != nil {
+		return time.Time{}, fmt.Errorf("set up follower %s: %w", name, err)
 	}
 	_, since, err = s.setupConsumer(ctx, Cases, jetstream.ConsumerConfig{
 		Name:              name,
-		FilterSubject:     filter,
+		FilterSubject:     strings.TrimSuffix(event.CaseSubjects, ">") + cluster + ".>",
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
 		InactiveThreshold: CasesAge,
 	})

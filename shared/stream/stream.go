@@ -106,15 +106,12 @@ func newLink() *link {
 func Connect(ctx context.Context, c Config) (*Stream, error) {
 	c.URL = cmp.Or(c.URL, nats.DefaultURL)
 	s := &Stream{
-		log:     c.Log,
+		log:     cmp.Or(c.Log, slog.New(slog.DiscardHandler)),
 		where:   event.Addresses(c.URL),
 		grace:   cmp.Or(c.Grace, defaultEnd),
 		beat:    10 * time.Second,
 		words:   5 * time.Second,
 		longest: 20 * time.Minute, // a route may give a function at most 15
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
 	}
 	if c.Handlers > 0 {
 		s.slots = make(chan struct{}, c.Handlers)

@@ -2,8 +2,6 @@ package ticket
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 )
@@ -14,10 +12,7 @@ import (
 //
 // Alertmanager keeps alerts in memory and drops them at their end, so open ones are sent repeatedly. Labels identify an alert and
 // never change; the severity is an annotation.
-type alertmanager struct {
-	endpoint
-	cluster string
-}
+type alertmanager struct{ endpoint }
 
 const (
 	// ARMS clears an alert not repeated within its auto-clear period, by default 300 s (ARMS documentation, "UpdateIntegration").
@@ -38,7 +33,7 @@ func (a *alertmanager) Send(ctx context.Context, t Ticket) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	header := http.Header{"Content-Type": {"application/json"}}
+	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
@@ -50,9 +45,5 @@ func (a *alertmanager) Send(ctx context.Context, t Ticket) (string, error) {
 	if t.Status == Open {
 		one.EndsAt = t.At.Add(keepAlert)
 	}
-	body, err := json.Marshal([]alert{one})
-	if err != nil {
-		return "", fmt.Errorf("%w: encode the alert: %w", ErrRefused, err)
-	}
-	return "", a.post(ctx, u.JoinPath("api/v2/alerts"), header, body, token)
+	return "", a.postJSON(ctx, u.JoinPath("api/v2/alerts"), header, []alert{one}, token)
 }

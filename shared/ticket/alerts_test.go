@@ -241,6 +241,18 @@ func TestAlertmanagerAddress(t *testing.T) {
 	}
 }
 
+type pagerEvent struct {
+	RoutingKey string `json:"routing_key"`
+	Action     string `json:"event_action"`
+	DedupKey   string `json:"dedup_key"`
+	Client     string
+	Payload    *struct {
+		Summary, Source, Severity, Component, Class string
+		Timestamp                                   time.Time
+		Details                                     map[string]any `json:"custom_details"`
+	}
+}
+
 type pagerServer struct {
 	*hook
 	open   map[string]pagerEvent // last trigger of each open alert

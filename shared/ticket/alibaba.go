@@ -36,7 +36,7 @@ func (a *alibaba) Send(ctx context.Context, t Ticket) (string, error) {
 		}
 		found = slices.DeleteFunc(found, func(s cloud.TicketState) bool { return s.Closed })
 		if n := len(found); n > 0 {
-			t.ID, t.Was = found[n-1].ID, Open
+			t.ID, t.Was, t.Reopened = found[n-1].ID, Open, false
 			return t.ID, a.update(ctx, t)
 		}
 	}
@@ -53,28 +53,20 @@ func (a *alibaba) Send(ctx context.Context, t Ticket) (string, error) {
 
 // update replies to the ticket and closes it at the end, or reopens it, even if support has closed it.
 func (a *alibaba) update(ctx context.Context, t Ticket) error {
-	if t.Status == Closed {
-		return a.close(ctx, t)
-	}
-	if t.Reopened() {
+	switch {
+	case t.Status == Closed && (t.ID == "" || t.Was == Closed):
+		return nil
+	case t.Reopened:
 		return kinds(a.writes.Reopen(ctx, t.ID, t.Text))
 	}
 	err := kinds(a.writes.Reply(ctx, t.ID, t.Text))
-	if errors.Is(err, ErrRefused) && kinds(a.writes.Reopen(ctx, t.ID, t.Text)) == nil {
+	switch refused := errors.Is(err, ErrRefused); {
+	case t.Status == Closed && (err == nil || refused): // support refuses a reply to a ticket that it has closed
+		return kinds(a.writes.Close(ctx, t.ID))
+	case refused && a.writes.Reopen(ctx, t.ID, t.Text) == nil:
 		return nil
 	}
 	return err
-}
-
-func (a *alibaba) close(ctx context.Context, t Ticket) error {
-	if t.ID == "" || t.Was == Closed {
-		return nil
-	}
-	if err := kinds(a.writes.Reply(ctx, t.ID, t.Text)); err != nil && !errors.Is(err, ErrRefused) {
-		return err
-	}
-	// Support refuses a reply to a ticket that it has closed, which is fine.
-	return kinds(a.writes.Close(ctx, t.ID))
 }
 
 func kinds(err error) error {

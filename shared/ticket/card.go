@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/event"
-	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -19,14 +19,6 @@ import (
 type cards struct {
 	app      chat.App
 	language *say.Language
-}
-
-func newCards(s policy.Sink, c Config, l *say.Language) *cards {
-	app := chat.Config{URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name), Wire: c.wire}
-	if s.Kind == policy.FeishuApp {
-		return &cards{chat.Feishu(app), l}
-	}
-	return &cards{chat.DingTalk(app), l}
 }
 
 var labels = map[chat.Button]say.Text{chat.Approve: say.F("Approve"), chat.Reject: say.F("Reject"), chat.Mute: say.F("Mute for a day")}
@@ -70,33 +62,28 @@ func sinkError(err error) error {
 	return err
 }
 
-type question struct {
-	uid, id string // of the Service and the case
-	attempt int
-	digest  string
-}
-
-func questionOf(m Member) question {
+func questionOf(m Member) approval.Question {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
-		return question{}
+		return approval.Question{}
 	}
-	return question{m.uid, m.Case, m.Attempt, m.Digest}
+	return approval.Question{UID: m.uid, Case: m.Case, Attempt: m.Attempt, Digest: m.Digest}
 }
 
-func (q question) String() string {
-	if q == (question{}) {
+// onCard returns the form of a question in a card; empty without one.
+func onCard(q approval.Question) string {
+	if q == (approval.Question{}) {
 		return ""
 	}
-	return strings.Join([]string{q.uid, q.id, strconv.Itoa(q.attempt), q.digest}, "/")
+	return strings.Join([]string{q.UID, q.Case, strconv.Itoa(q.Attempt), q.Digest}, "/")
 }
 
-func readQuestion(text string) (question, bool) {
+func readQuestion(text string) (approval.Question, bool) {
 	p := strings.Split(text, "/")
 	if len(p) != 4 {
-		return question{}, false
+		return approval.Question{}, false
 	}
 	attempt, err := strconv.Atoi(p[2])
-	return question{p[0], p[1], attempt, p[3]}, err == nil
+	return approval.Question{UID: p[0], Case: p[1], Attempt: attempt, Digest: p[3]}, err == nil
 }
 
 const mutedFor = 24 * time.Hour
@@ -118,6 +105,6 @@ func (h Head) anew(f Facts, now time.Time) bool {
 	case now.Before(h.MutedUntil):
 		return f.Failing > h.Shown.Failing
 	}
-	q := questionOf(f.Lead).String()
+	q := onCard(questionOf(f.Lead))
 	return q != "" && q != h.Shown.Question
 }

@@ -63,7 +63,10 @@ func (o *outlet) clicked(ctx context.Context, c chat.Click) chat.Reply {
 		h.answered(line, err != nil)
 		if err == nil && c.Button == chat.Mute {
 			h.MutedUntil = o.c.Now().Add(mutedFor)
-			h.Shown.Failing, h.Shown.Impact = o.extent(ctx, i)
+			if v, err := o.view(ctx, i, i.all(), Head{}, o.since); err == nil {
+				f := v.facts("", i, "", Head{}, Open)
+				h.Shown.Failing, h.Shown.Impact = f.Failing, f.Impact
+			}
 		}
 	})
 	if noted != nil {
@@ -98,9 +101,8 @@ func (o *outlet) noteClick(ctx context.Context, key string, change func(*Head)) 
 		if err != nil {
 			return h, err
 		}
-		held := o.c.Now().Before(h.Lease)
-		change(&h)
-		if !held {
+		if !o.c.Now().Before(h.Lease) {
+			change(&h)
 			if err = h.write(ctx, o.c.Stream); !errors.Is(err, stream.ErrConflict) {
 				return h, err
 			}
@@ -144,7 +146,7 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 	}
 	var member Member
 	if err := o.each(ctx, i.all(), func(_ incident, m Member) {
-		if m.uid == q.uid {
+		if m.uid == q.UID {
 			member = m
 		}
 	}); err != nil {
@@ -153,27 +155,18 @@ func (o *outlet) asked(ctx context.Context, i incident, value string, verdict ku
 	if member.uid == "" {
 		return event.Record{}, say.Errorf("this is about another Service than the message")
 	}
-	plan := approval.Question{Cluster: member.Cluster, UID: q.uid, Class: i.class, Case: q.id, Attempt: q.attempt, Digest: q.digest}
-	rec, err := plan.Now(ctx, o.c.Stream)
+	q.Cluster, q.Class = member.Cluster, i.class
+	rec, err := q.Now(ctx, o.c.Stream)
 	if err != nil {
 		return event.Record{}, err
 	}
-	if err := plan.Takes(rec, verdict, user); err != nil {
+	if err := q.Takes(rec, verdict, user); err != nil {
 		return event.Record{}, err
 	}
 	if rec.Cluster != o.c.Cluster {
 		return event.Record{}, say.Errorf("this is answered in a terminal")
 	}
 	return *rec, nil
-}
-
-func (o *outlet) extent(ctx context.Context, i incident) (int, event.Impact) {
-	v, err := o.view(ctx, i, i.all(), Head{}, o.since)
-	if err != nil {
-		return 0, ""
-	}
-	f := v.facts("", i, "", Head{}, Open)
-	return f.Failing, f.Impact
 }
 
 func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) chat.Reply {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -335,7 +336,7 @@ func (n *night) play(d platform.Group, title, file, key string) {
 }
 
 func counted(r event.Record) string {
-	return question{r.Service.UID, r.Case, r.NextAttempt(), r.Digest}.String()
+	return onCard(approval.Question{UID: r.Service.UID, Case: r.Case, Attempt: r.NextAttempt(), Digest: r.Digest})
 }
 
 // Without one of its rights, the notifier answers for nobody, and the message says why.

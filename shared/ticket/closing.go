@@ -1,8 +1,8 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,12 +17,12 @@ import (
 )
 
 func (o *outlet) close(ctx context.Context) error {
-	marks, err := o.c.Stream.Keys(ctx, closeRoot+">")
+	marks, err := o.c.Stream.Entries(ctx, closeRoot+">")
 	if err != nil {
 		return err
 	}
 	for _, mark := range marks {
-		i, ok := parseIncident(strings.TrimPrefix(mark, closeRoot))
+		i, ok := parseIncident(strings.TrimPrefix(mark.Key, closeRoot))
 		if !ok {
 			continue
 		}
@@ -33,19 +33,15 @@ func (o *outlet) close(ctx context.Context) error {
 		if slices.ContainsFunc(list, func(m Member) bool { return m.Cluster != o.c.Cluster }) {
 			continue // that cluster's sinks are notified
 		}
-		last := Member{Over: true, revision: math.MaxUint64} // no member is left: the ticket is ended anyway
-		for n, m := range list {
-			if n == 0 || m.revision > last.revision {
-				last = m
-			}
-			if o.alone {
-				if _, err := o.notify(ctx, i, m); err != nil {
-					return err
-				}
-			}
+		switch {
+		case o.alone:
+		case len(list) == 0: // no member is left: the ticket is ended anyway
+			list = []Member{{Over: true, revision: math.MaxUint64}}
+		default:
+			list = []Member{slices.MaxFunc(list, func(a, b Member) int { return cmp.Compare(a.revision, b.revision) })}
 		}
-		if !o.alone {
-			if _, err := o.notify(ctx, i, last); err != nil {
+		for _, m := range list {
+			if _, err := o.notify(ctx, i, m); err != nil {
 				return err
 			}
 		}
@@ -115,7 +111,14 @@ func list(ctx context.Context, s *stream.Stream, ofMembers, ofHeads string) ([]I
 			bad = append(bad, err)
 			continue
 		}
-		names[m.uid], all[i] = m.Service.String(), all[i].with(m)
+		names[m.uid] = m.Service.String()
+		v := all[i]
+		if m.Over {
+			v.over = append(v.over, m)
+		} else {
+			v.open = append(v.open, m)
+		}
+		all[i] = v
 	}
 	for _, e := range heads {
 		h, err := decodeHead(e)
@@ -206,11 +209,11 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 	if err != nil {
 		return false, err
 	}
-	heads, err := s.Keys(ctx, headRoot+"*."+i.scope+"."+i.class+".>")
+	heads, err := s.Entries(ctx, headRoot+"*."+i.scope+"."+i.class+".>")
 	if err != nil {
 		return false, err
 	}
-	known := func(key string) bool { h, ok := parseHead(key); return ok && h.incident == i }
+	known := func(e stream.Entry) bool { h, ok := parseHead(e.Key); return ok && h.incident == i }
 	if len(entries) == 0 && !slices.ContainsFunc(heads, known) {
 		return false, stream.ErrNotFound
 	}
@@ -223,10 +226,7 @@ func (i incident) close(ctx context.Context, s *stream.Stream, by string, now ti
 			continue
 		}
 		m.Over, m.Result, m.At, m.By = true, ByHand, now, say.Literal(by)
-		data, err := json.Marshal(m)
-		if err == nil {
-			_, err = s.Swap(ctx, e.Key, data, e.Revision, remembered)
-		}
+		_, err = m.write(ctx, s, e.Key, e.Revision)
 		if errors.Is(err, stream.ErrConflict) {
 			conflict = true
 			continue

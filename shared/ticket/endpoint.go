@@ -3,6 +3,7 @@ package ticket
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,14 +17,15 @@ import (
 
 // An endpoint is a URL to post JSON to. Its secrets are read for each post, so a changed one applies at once and none stays in memory.
 type endpoint struct {
-	sink policy.Sink
-	wire http.RoundTripper
-	now  func() time.Time
+	sink    policy.Sink
+	cluster string
+	wire    http.RoundTripper
+	now     func() time.Time
 }
 
 const postSize = 512 << 10
 
-func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.wire, c.Now} }
+func newEndpoint(s policy.Sink, c Config) endpoint { return endpoint{s, c.Cluster, c.wire, c.Now} }
 
 // read returns the address, and the secret if the sink has one. An error may be over at the next try, once the variable or file exists.
 func (d endpoint) read() (u *url.URL, secret string, err error) {
@@ -36,9 +38,7 @@ func (d endpoint) read() (u *url.URL, secret string, err error) {
 	if err := d.sink.CheckURL(text); err != nil {
 		return nil, "", fmt.Errorf("%w: the value of %s can't be used: %w", ErrRefused, d.sink.URLFrom, err)
 	}
-	if u, err = url.Parse(text); err != nil {
-		return nil, "", fmt.Errorf("%w: the address is not a URL", ErrRefused)
-	}
+	u, _ = url.Parse(text) // CheckURL has done so
 	if d.sink.SecretFrom != (policy.Reference{}) {
 		secret, err = d.sink.SecretFrom.Read()
 	}
@@ -55,6 +55,16 @@ func (d endpoint) post(ctx context.Context, u *url.URL, header http.Header, body
 		fail.Said = bytes.ReplaceAll(fail.Said, []byte(secret), []byte("***"))
 	}
 	return posted(err)
+}
+
+// postJSON posts a value as JSON, as post does.
+func (d endpoint) postJSON(ctx context.Context, u *url.URL, header http.Header, value any, secret string) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
+	}
+	header.Set("Content-Type", "application/json")
+	return d.post(ctx, u, header, body, secret)
 }
 
 type robot struct {

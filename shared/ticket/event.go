@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,44 +34,29 @@ var reasons = map[event.Status]string{
 }
 
 func (e *eventSink) Send(ctx context.Context, t Ticket) (string, error) {
-	return eventName(t), e.put(ctx, t)
-}
-
-func eventName(t Ticket) string {
-	name, key := t.Facts.Lead.Service.Name, strings.TrimPrefix(t.Key, "lbr-")
-	if len(name)+1+len(key) > 253 {
-		name = name[:252-len(key)]
-	}
-	return name + "." + key
-}
-
-func (e *eventSink) put(ctx context.Context, t Ticket) error {
-	m := t.Facts.Lead
+	m, key := t.Facts.Lead, strings.TrimPrefix(t.Key, "lbr-")
+	name := m.Service.Name[:min(len(m.Service.Name), 252-len(key))] + "." + key
 	if m.Service.Name == "" || m.Service.Kind != "" || m.Cluster != e.cluster {
-		return nil // not a Service, or another cluster's worker writes it, or nothing is known about the Service any more
-	}
-	reason, ok := reasons[m.Status()]
-	if !ok {
-		reason = "LBRemedyOver"
+		return name, nil // not a Service, or another cluster's worker writes it, or nothing is known about the Service any more
 	}
 	kind := corev1.EventTypeNormal
 	if !m.Over && m.Result != event.Planned {
 		kind = corev1.EventTypeWarning
 	}
-	at := metav1.NewTime(m.At)
 	err := e.to.PutEvent(ctx, corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Service.Namespace, Name: eventName(t)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Service.Namespace, Name: name},
 		InvolvedObject: corev1.ObjectReference{
 			Kind: "Service", APIVersion: "v1", Namespace: m.Service.Namespace, Name: m.Service.Name, UID: types.UID(m.Service.UID),
 		},
-		Reason: reason, Type: kind, Message: t.Text, Count: int32(t.Number + 1), FirstTimestamp: metav1.NewTime(m.Since), LastTimestamp: at,
+		Reason: cmp.Or(reasons[m.Status()], "LBRemedyOver"), Type: kind, Message: t.Text,
+		Count: int32(t.Number + 1), FirstTimestamp: metav1.NewTime(m.Since), LastTimestamp: metav1.NewTime(m.At),
 		Source: corev1.EventSource{Component: kube.Manager}, ReportingController: kube.Manager, ReportingInstance: kube.Manager,
 	})
 	switch {
 	case errors.Is(err, kube.ErrNotFound):
-		return nil // the Service was deleted with its namespace
+		return name, nil // the Service was deleted with its namespace
 	case errors.Is(err, kube.ErrDenied), errors.Is(err, kube.ErrInvalid):
-		return fmt.Errorf("%w: %w", ErrRefused, err)
+		return name, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return err
+	return name, err
 }

@@ -3,7 +3,6 @@ package ticket
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/forge"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/remedy"
@@ -67,7 +67,7 @@ const (
 //
 // A notification is repeated if its answer or its note in the head was lost. Alibaba Cloud's support is first searched for the ticket,
 // an Event replaces itself, a webhook gets the same webhook-id, and Alertmanager and PagerDuty identify an alert by its key; a chat
-// shows the message twice. Alertmanager forgets alerts: open tickets are sent again (repeat.go).
+// shows the message twice. Alertmanager forgets alerts: open tickets are sent again.
 //
 // At a sink that is an app, people answer with buttons, see [Config.People]. A click only creates an Approval, which package approval
 // processes like any other. A card carries its question, and the head the results of the clicks: any follower can answer them. Muting
@@ -110,14 +110,12 @@ const workers = 8
 
 // New returns a follower without connecting. It checks templates and where secrets are.
 func New(c Config) (*Follower, error) {
-	if c.Stream == nil {
-		return nil, errors.New("make a follower of the journal: it needs a stream")
-	}
 	if err := event.ValidCluster(c.Cluster); err != nil {
 		return nil, fmt.Errorf("make a follower of the journal: %w", err)
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Language == nil {
+		c.Language = func(string) *say.Language { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -134,7 +132,7 @@ func New(c Config) (*Follower, error) {
 		o := &outlet{Follower: f, Sink: s}
 		var err error
 		if o.to, o.kind, err = c.sink(s); err == nil {
-			o.texts, err = loadTexts(s, c.Secrets, c.language(s))
+			o.texts, err = loadTexts(s, c.Secrets, c.Language(s.Language))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tell.%s: %w", s.Name, err))
@@ -150,7 +148,7 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 		if c.Cloud == nil || c.CloudWriter == nil {
 			return nil, kind{}, errors.New("tickets of Alibaba Cloud's support need access to the account")
 		}
-		to := &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent, language: c.language(s)}
+		to := &alibaba{reads: c.Cloud.Tickets, writes: c.CloudWriter.Tickets, category: s.Category, urgent: s.Urgent, language: c.Language(s.Language)}
 		return to, kind{named: true, quiet: true, title: 100, text: 8000}, nil
 	case policy.Event:
 		if c.Kube == nil {
@@ -166,18 +164,29 @@ func (c Config) sink(s policy.Sink) (Sink, kind, error) {
 				return nil, kind{}, fmt.Errorf("%w: %w", ErrRefused, err)
 			}
 		}
-		return newCards(s, c, c.language(s)), kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
+		app, to := chat.DingTalk, &cards{language: c.Language(s.Language)}
+		if s.Kind == policy.FeishuApp {
+			app = chat.Feishu
+		}
+		to.app = app(chat.Config{
+			URL: s.URL, App: s.App, Secret: s.SecretFrom.Read, Group: s.Chat, Card: s.Card, Now: c.Now, Log: c.Log.With("sink", s.Name), Wire: c.wire,
+		})
+		return to, kind{named: true, quiet: true, card: true, title: 100, text: 8000}, nil
 	case policy.Mail:
 		return &email{sink: s}, kind{quiet: true, title: 150, text: 16000}, nil
 	case policy.Webhook:
 		return &webhook{newEndpoint(s, c)}, kind{title: 200, text: 16000}, nil
 	case policy.Alertmanager:
-		return &alertmanager{newEndpoint(s, c), c.Cluster}, kind{title: 200, text: 8000, again: resendAlert}, nil
+		return &alertmanager{newEndpoint(s, c)}, kind{title: 200, text: 8000, again: resendAlert}, nil
 	case policy.GitHub, policy.GitLab, policy.Codeup:
-		return newMergeRequest(s, c), kind{alone: true, keeps: true, quiet: true, title: 200, text: 8000}, nil
+		api := forge.APIs[s.Kind]
+		s.URL = cmp.Or(s.URL, api.URL)
+		api.URL = s.URL
+		to := forge.Repository{API: api, Name: s.Repository, Target: s.Branch, Now: c.Now, Wire: c.wire}
+		return &mergeRequest{newEndpoint(s, c), to}, kind{alone: true, keeps: true, quiet: true, title: 200, text: 8000}, nil
 	case policy.PagerDuty:
 		s.URL = cmp.Or(s.URL, "https://events.pagerduty.com")
-		return &pagerDuty{newEndpoint(s, c), c.Cluster}, kind{title: 1000, text: 8000}, nil
+		return &pagerDuty{newEndpoint(s, c)}, kind{title: 1000, text: 8000}, nil
 	}
 	return nil, kind{}, fmt.Errorf("the kind of sink %q is unknown", s.Kind)
 }
@@ -236,16 +245,42 @@ func (o *outlet) every(ctx context.Context, pause time.Duration, later string, d
 	return nil
 }
 
+// repeat sends open tickets again. It leaves a ticket whose failures are over to the record that says so.
+func (o *outlet) repeat(ctx context.Context) error {
+	heads, err := o.c.Stream.Entries(ctx, headRoot+o.Name+".>")
+	if err != nil {
+		return err
+	}
+	for _, e := range heads {
+		h, err := decodeHead(e)
+		now := o.c.Now()
+		if err != nil || h.Status != Open || now.Before(h.Notified.Add(o.again)) || now.Before(h.RefusedAt.Add(refusals)) ||
+			o.early(h, false) > 0 {
+			continue
+		}
+		v, err := o.view(ctx, h.incident, h.incident.all(), h, o.since)
+		if err != nil {
+			return err
+		}
+		if len(v.open) == 0 || v.open[0].Cluster != o.c.Cluster {
+			continue
+		}
+		if _, err := o.deliver(ctx, h.incident, h.uid, h, v, Open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const (
-	firstWait    = time.Second
-	lastWait     = 5 * time.Minute
-	busyWait     = 2 * time.Second  // while another worker notifies
-	longestAsked = time.Hour        // longest delay that a sink may ask for
-	refusals     = time.Hour        // between retries of what was refused
-	unread       = time.Minute      // until an unreadable record is retried, after the others
-	unreads      = 3                // tries of such a record
-	sweep        = 5 * time.Second  // between two checks for tickets that a person closed
-	answerFor    = 45 * time.Second // timeout of a sink; less than the lease
+	firstWait = time.Second
+	lastWait  = 5 * time.Minute
+	busyWait  = 2 * time.Second  // while another worker notifies
+	refusals  = time.Hour        // between retries of what was refused
+	unread    = time.Minute      // until an unreadable record is retried, after the others
+	unreads   = 3                // tries of such a record
+	sweep     = 5 * time.Second  // between two checks for tickets that a person closed
+	answerFor = 45 * time.Second // timeout of a sink; less than the lease
 )
 
 func (o *outlet) handle(ctx context.Context, m stream.Message) stream.Reply {
@@ -311,7 +346,7 @@ func (o *outlet) write(ctx context.Context, own incident, r event.Record, sequen
 		return nil, err
 	}
 	for _, c := range changes(own, r, sequence, have) {
-		key, revision, ttl := c.incident.member(r.Service.UID), have[c.incident].revision, time.Duration(0)
+		key, revision := c.incident.member(r.Service.UID), have[c.incident].revision
 		if revision == 0 { // the marker of an expired key may remain
 			e, err := o.c.Stream.Entry(ctx, key)
 			if err != nil && !errors.Is(err, stream.ErrNotFound) {
@@ -322,14 +357,7 @@ func (o *outlet) write(ctx context.Context, own incident, r event.Record, sequen
 			}
 			revision = e.Revision // of an unreadable one too: this record has the present state
 		}
-		data, err := json.Marshal(c.member)
-		if err != nil {
-			return nil, fmt.Errorf("encode a member: %w", err)
-		}
-		if c.member.Over {
-			ttl = remembered
-		}
-		if c.member.revision, err = o.c.Stream.Swap(ctx, key, data, revision, ttl); err != nil {
+		if c.member.revision, err = c.member.write(ctx, o.c.Stream, key, revision); err != nil {
 			return nil, err
 		}
 		c.member.uid = r.Service.UID
@@ -356,9 +384,9 @@ func (f *Follower) each(ctx context.Context, filter string, see func(incident, M
 
 // notify updates the sink about an incident, at least up to this member. It returns when to come back; zero: done.
 func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duration, error) {
-	one := ""
+	one, members := "", i.all()
 	if o.alone {
-		one = m.uid
+		one, members = m.uid, i.member(m.uid)
 	}
 	key := headKey(o.Name, i, one)
 	h, err := readHead(ctx, o.c.Stream, key)
@@ -383,10 +411,6 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 		return busyWait, nil
 	}
 	defer o.busy.Delete(key)
-	members := i.all()
-	if one != "" {
-		members = i.member(one)
-	}
 	v, err := o.view(ctx, i, members, h, o.since)
 	if err != nil {
 		return 0, err
@@ -397,7 +421,11 @@ func (o *outlet) notify(ctx context.Context, i incident, m Member) (time.Duratio
 	case status == None:
 		return 0, nil // the sink doesn't want these
 	case same, h.Status == Closed && status == Closed && len(v.over) == 0:
-		return o.skip(ctx, h, v)
+		h.Revision = v.revision
+		if h.Status == Closed {
+			h.ClosedAt = v.revision
+		}
+		return o.note(ctx, &h, 0)
 	}
 	if o.quiet && !o.card && h.Status == Open && status == Open {
 		if wait := o.due(h).Sub(o.c.Now()); wait > 0 {
@@ -439,14 +467,6 @@ func (o *outlet) due(h Head) time.Time {
 	return h.Notified.Add([]time.Duration{o.gap, time.Minute, 10 * time.Minute, time.Hour}[min(h.Updates, 3)])
 }
 
-func (o *outlet) skip(ctx context.Context, h Head, v view) (time.Duration, error) {
-	h.Revision = v.revision
-	if h.Status == Closed {
-		h.ClosedAt = v.revision
-	}
-	return o.note(ctx, &h, 0)
-}
-
 // note writes a head. It returns when to come back: after the wait, or soon if another worker has written it.
 func (o *outlet) note(ctx context.Context, h *Head, wait time.Duration) (time.Duration, error) {
 	err := h.write(ctx, o.c.Stream)
@@ -459,9 +479,8 @@ func (o *outlet) note(ctx context.Context, h *Head, wait time.Duration) (time.Du
 func (o *outlet) deliver(ctx context.Context, i incident, uid string, h Head, v view, status Status) (time.Duration, error) {
 	now := o.c.Now()
 	h.Refusal = nil // it was about the previous state
-	was := h
 	h.Lease = now.Add(lease)
-	t := o.render(i, uid, was, v, status)
+	t := o.render(i, uid, h, v, status)
 	anew := o.card && h.anew(t.Facts, now)
 	// A card that can't be changed, such as an old one, is replaced, even for the end.
 	t.Opens = h.Status == None || o.keeps || o.named && h.ID == "" && status == Open || anew || o.card && (h.ID == "" || !h.RefusedAt.IsZero())
@@ -493,18 +512,18 @@ func (h *Head) shows(t Ticket) {
 	if t.Opens {
 		h.Shown = Shown{t.Question, t.Facts.Failing, t.Facts.Impact}
 	}
-	if t.Status == Closed || t.Reopened() {
+	if t.Status == Closed || t.Reopened {
 		h.MutedUntil = time.Time{}
 	}
-	if t.Reopened() {
+	if t.Reopened {
 		h.Said = nil
 	}
 }
 
 func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 	now := o.c.Now()
-	var partly partlyError
-	if h.Missed = ""; errors.As(err, &partly) {
+	h.Missed = ""
+	if partly, ok := errors.AsType[partlyError](err); ok {
 		err, h.Missed = nil, event.Clip(partly.Error(), stepText)
 	}
 	log := o.c.Log.With("sink", o.Name, "class", t.Facts.Class, "incident", t.Incident, "ticket", t.Key)
@@ -543,41 +562,25 @@ func (o *outlet) outcome(h *Head, t Ticket, v view, err error) time.Duration {
 		return refusals
 	}
 	o.c.Count(o.Name, Retried, 1)
+	growing := func(failures int) time.Duration { return retry.Pause(firstWait, lastWait, uint64(failures)) }
 	wait := growing(h.Failures)
-	var platform *chat.Error
-	asked := errors.As(err, &platform) && platform.After > 0 // for a delay this long
-	if asked {
-		wait = max(wait, min(platform.After, longestAsked))
-	}
-	h.Next = now.Add(wait)
 	// A sink that is down is not tried for each ticket.
 	o.failed++
-	if next := now.Add(max(growing(o.failed), min(wait, firstWait))); next.After(o.closed) {
-		o.closed = next
+	o.closed = later(o.closed, now.Add(growing(o.failed)))
+	if platform, ok := errors.AsType[*chat.Error](err); ok && platform.After > 0 { // it asks for a delay
+		wait = max(wait, platform.After)
+		o.closed = later(o.closed, now.Add(wait))
 	}
-	if asked && h.Next.After(o.closed) {
-		o.closed = h.Next
-	}
+	h.Next = now.Add(wait)
 	log.Warn("a sink can't be notified now", "error", h.Error, "again", wait.String())
 	return wait
-}
-
-func (c Config) language(s policy.Sink) *say.Language {
-	if c.Language == nil {
-		return nil
-	}
-	return c.Language(s.Language)
-}
-
-func growing(failures int) time.Duration {
-	return retry.Pause(firstWait, lastWait, uint64(failures))
 }
 
 func (t Ticket) kind() string {
 	switch {
 	case t.Was == None:
 		return Opened
-	case t.Reopened():
+	case t.Reopened:
 		return Reopened
 	case t.Status == Closed:
 		return Closing
@@ -591,14 +594,13 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 		title = c.Title()
 	}
 	t := Ticket{
-		Key: ticketKey(o.Name, i, uid), ID: h.ID, Tried: h.Tried, Was: h.Status, Status: status, Number: h.Number,
-		Incident: i.String(), At: o.c.Now(),
+		Notice: Notice{Facts: v.facts(ticketKey(o.Name, i, uid), i, title, h, status).in(o.texts.language)},
+		ID:     h.ID, Tried: h.Tried, Was: h.Status, Number: h.Number, At: o.c.Now(),
 	}
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
-	t.Facts = v.facts(t.Key, i, title, h, status).in(o.texts.language)
 	if o.card {
-		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.c.Now().Before(h.MutedUntil)
-		if !t.Reopened() {
+		t.Question, t.Muted = onCard(questionOf(t.Facts.Lead)), o.c.Now().Before(h.MutedUntil)
+		if !t.Reopened {
 			t.Said = h.lines(o.texts.language)
 		}
 	}

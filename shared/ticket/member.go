@@ -2,6 +2,7 @@ package ticket
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/say"
+	"github.com/lbremedy/lbremedy/shared/stream"
 )
 
 // A Member is the state of one Service of an incident, by the newest record of its class, under
@@ -84,13 +86,8 @@ const (
 	mostSteps = 10
 )
 
-func isOpen(r event.Result) bool {
-	switch r {
-	case event.Asked, event.Failed, event.Unsettled, event.Planned:
-		return true
-	}
-	return false
-}
+// stand are the results of a failure that is open.
+var stand = []event.Result{event.Asked, event.Failed, event.Unsettled, event.Planned}
 
 func ends(r event.Result) bool { return r.Final() || r == Muted || r == Rejected }
 
@@ -158,10 +155,10 @@ type change struct {
 // changes returns the members that a record changes, in writing order; have are those of its Service and class, in all incidents. An
 // older record changes none, and a partly applied one only the rest.
 func changes(own incident, r event.Record, sequence uint64, have map[incident]Member) []change {
-	if r.Phase != event.Settled || !isOpen(r.Result) && !ends(r.Result) {
+	if r.Phase != event.Settled || !slices.Contains(stand, r.Result) && !ends(r.Result) {
 		return nil // a run has begun, or only looks again
 	}
-	if r.Muted && isOpen(r.Result) {
+	if r.Muted && !ends(r.Result) {
 		r.Result = Muted
 	}
 	var open []incident
@@ -202,6 +199,19 @@ func changes(own incident, r event.Record, sequence uint64, have map[incident]Me
 		out = append(out, change{own, memberOf(r, sequence, have[own])})
 	}
 	return out
+}
+
+// write stores a member whose key has this revision, and returns the new one.
+func (m Member) write(ctx context.Context, s *stream.Stream, key string, revision uint64) (uint64, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return 0, fmt.Errorf("encode a member: %w", err)
+	}
+	ttl := time.Duration(0)
+	if m.Over {
+		ttl = remembered
+	}
+	return s.Swap(ctx, key, data, revision, ttl)
 }
 
 func readMember(key string, value []byte, revision uint64) (incident, Member, error) {

@@ -1,7 +1,6 @@
 package ticket
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/forge"
 	"github.com/lbremedy/lbremedy/shared/manifest"
-	"github.com/lbremedy/lbremedy/shared/policy"
 )
 
 // mergeRequest keeps one merge request for the plan of a Service whose source a GitOps tool applies: its branch is named by the ticket and
@@ -18,12 +16,6 @@ import (
 type mergeRequest struct {
 	endpoint
 	repository forge.Repository
-}
-
-func newMergeRequest(s policy.Sink, c Config) *mergeRequest {
-	api := forge.APIs[s.Kind]
-	api.URL = cmp.Or(s.URL, api.URL)
-	return &mergeRequest{newEndpoint(s, c), forge.Repository{API: api, Name: s.Repository, Target: s.Branch, Now: c.Now, Wire: c.wire}}
 }
 
 // Send makes the request for the present plan and closes those for others, or all at the end. The ID is the request's number and branch.
@@ -34,7 +26,7 @@ func (m *mergeRequest) Send(ctx context.Context, t Ticket) (string, error) {
 	var change *forge.Change
 	if t.Status == Open && len(paths) > 0 {
 		branch := prefix + lead.Source.Digest
-		if _, at, _ := strings.Cut(t.ID, " "); at == branch && !t.Reopened() {
+		if _, at, _ := strings.Cut(t.ID, " "); at == branch && !t.Reopened {
 			return t.ID, nil // whatever a person has done with it
 		}
 		change = &forge.Change{Branch: branch, Title: fmt.Sprintf("%s: %s (%s)", lead.Service, t.Facts.Title, branch), Text: fenced(t.Text), Paths: paths}
@@ -49,13 +41,11 @@ func (m *mergeRequest) Send(ctx context.Context, t Ticket) (string, error) {
 		return "", nil // it was over before
 	}
 	r := m.repository
-	err := m.sink.CheckURL(r.URL)
+	_, token, err := m.read()
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrRefused, err)
+		return "", err
 	}
-	if r.Token, err = m.sink.SecretFrom.Read(); err != nil {
-		return "", err // the secret may exist the next time
-	}
+	r.Token = token
 	number, err := r.Keep(ctx, prefix, change)
 	if _, wire := errors.AsType[*chat.Error](err); err != nil && !wire {
 		err = fmt.Errorf("%w: %w", ErrRefused, err) // about the file or an answer

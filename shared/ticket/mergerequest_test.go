@@ -239,15 +239,11 @@ func TestMergeRequestOfPerson(t *testing.T) {
 				w.Fatalf("%+v", all)
 			}
 			// The memory of it is lost: the forge has it.
-			keys, err := w.s.Keys(w.ctx, "ticket.>")
-			if err != nil || len(keys) != 1 {
-				w.Fatal(keys, err)
+			heads, err := w.s.Entries(w.ctx, "ticket.>")
+			if err != nil || len(heads) != 1 {
+				w.Fatal(heads, err)
 			}
-			e, err := w.s.Entry(w.ctx, keys[0])
-			if err == nil {
-				_, err = w.s.Swap(w.ctx, keys[0], []byte(`{"status":""}`), e.Revision, 0)
-			}
-			if err != nil {
+			if _, err = w.s.Swap(w.ctx, heads[0].Key, []byte(`{"status":""}`), heads[0].Revision, 0); err != nil {
 				w.Fatal(err)
 			}
 			q = w.starts()

@@ -30,7 +30,7 @@ func TestOnlyToThePlatform(t *testing.T) {
 			c := Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 			to, _, err := c.sink(s)
 			if err == nil {
-				_, err = to.Send(t.Context(), Ticket{Key: "lbr-1", Title: "t", Opens: true})
+				_, err = to.Send(t.Context(), Ticket{Notice: Notice{Title: "t", Facts: Facts{Key: "lbr-1"}}, Opens: true})
 			}
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "begins with https://") || strings.Contains(err.Error(), "evil") {
 				t.Errorf("%s at %s: got %v", kind, at, err)

@@ -464,7 +464,7 @@ func TestEndpoints(t *testing.T) {
 				return tt.status, http.Header{"Location": {"https://example.com"}}, strings.Repeat("x", 1<<20)
 			})
 			hook := webhook{d(tt.change)}
-			_, err := hook.Send(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", Opens: true, Incident: "a.b.c", At: time.Now()})
+			_, err := hook.Send(t.Context(), Ticket{Notice: Notice{Facts: Facts{Key: "lbr-1", Incident: "a.b.c"}}, Message: "lbr-1.1", Opens: true, At: time.Now()})
 			if err == nil || errors.Is(err, ErrRefused) != tt.refused || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cr3t") ||
 				len(err.Error()) > 600 {
 				t.Errorf("got %v", err)
@@ -474,7 +474,8 @@ func TestEndpoints(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		h.server.Close()
 		hook := webhook{d(func(*policy.Sink) {})}
-		if _, err := hook.Send(t.Context(), Ticket{Key: "lbr-1", Message: "lbr-1.1", Opens: true, At: time.Now()}); err == nil || errors.Is(err, ErrRefused) ||
+		opens := Ticket{Notice: Notice{Facts: Facts{Key: "lbr-1"}}, Message: "lbr-1.1", Opens: true, At: time.Now()}
+		if _, err := hook.Send(t.Context(), opens); err == nil || errors.Is(err, ErrRefused) ||
 			strings.Contains(err.Error(), "/hook") {
 			t.Errorf("got %v", err)
 		}

@@ -45,33 +45,32 @@ const (
 
 // A Ticket is what a sink is sent, redacted and cut.
 type Ticket struct {
-	Key      string // identifies the ticket at the sink and never changes: "lbr-" and 16 hex digits
-	Message  string // identifies the content: retries have the same
-	ID       string // assigned by the sink
-	Opens    bool   // a new ticket, which may be over already, or one that takes the place of ID
-	Tried    bool   // an earlier attempt to open it may have reached the sink
-	Was      Status // status last sent to the sink
-	Status   Status
-	Number   int    // notifications before this one
-	Incident string // scope, class and hash of the cause, separated by dots
-	Title    string // one line
-	Text     string // rendered by the template
-	Facts    Facts
+	Notice
+	Message  string    // identifies the content: retries have the same
+	ID       string    // assigned by the sink
+	Opens    bool      // a new ticket, which may be over already, or one that takes the place of ID
+	Tried    bool      // an earlier attempt to open it may have reached the sink
+	Was      Status    // status last sent to the sink
+	Number   int       // notifications before this one
 	At       time.Time // when this was made
 	Question string    // that can be answered there, as buttons carry it; empty: none
 	Said     []string  // results of answers there
 	Muted    bool      // somebody has muted it there
 }
 
-// Reopened reports whether the ticket was closed before.
-func (t Ticket) Reopened() bool { return t.Was == Closed && t.Status == Open }
+// A Notice is the data of a webhook's CloudEvent.
+type Notice struct {
+	Title string `json:"title"` // one line, by the template
+	Text  string `json:"text"`  // by the template
+	Facts
+}
 
 // Facts are the data for templates and webhooks.
 type Facts struct {
-	Key      string               `json:"key"`
-	Incident string               `json:"incident"`
+	Key      string               `json:"key"`      // identifies the ticket at the sink and never changes: "lbr-" and 16 hex digits
+	Incident string               `json:"incident"` // scope, class and hash of the cause, separated by dots
 	Status   Status               `json:"status"`
-	Reopened bool                 `json:"reopened,omitempty"`
+	Reopened bool                 `json:"reopened,omitempty"` // it was closed before
 	Class    string               `json:"class"`
 	Title    string               `json:"title"` // of the class
 	Kind     string               `json:"kind"`  // kind of its objects: "Service", "load balancer", …; "thing" if mixed
@@ -98,9 +97,7 @@ func (f Facts) ByDoctor() bool { return strings.HasPrefix(f.Class, event.DoctorP
 func (f Facts) GoesOn() bool { return f.Status == Closed && f.All() > 0 && !f.Lead.Over }
 
 // Approve reports whether the lead's plan waits for approval.
-func (f Facts) Approve() bool {
-	return f.Lead.Status() == event.NeedsApproval
-}
+func (f Facts) Approve() bool { return f.Lead.Status() == event.NeedsApproval }
 
 type incident struct{ scope, class, cause string }
 

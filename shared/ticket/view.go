@@ -3,10 +3,9 @@ package ticket
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/event"
@@ -63,19 +62,10 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 	return v, err
 }
 
-func (v view) with(m Member) view {
-	if m.Over {
-		v.over = append(v.over, m)
-	} else {
-		v.open = append(v.open, m)
-	}
-	return v
-}
-
 func (v view) sort() {
 	for _, list := range [][]Member{v.open, v.over} {
 		slices.SortFunc(list, func(a, b Member) int {
-			return cmp.Or(cmp.Compare(a.Service.String(), b.Service.String()), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.uid, b.uid))
+			return cmp.Or(cmp.Compare(a.Service.String(), b.Service.String()), cmp.Compare(a.uid, b.uid))
 		})
 	}
 }
@@ -92,19 +82,19 @@ func (v view) status(was Status) Status {
 
 // print is a fingerprint of which Services fail and how, but not when they were seen again.
 func (v view) print() string {
-	h := sha256.New()
+	var h strings.Builder
 	for i, list := range [][]Member{v.open, v.over} {
 		for _, m := range list {
-			fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding.String(), m.Ask.String(), m.Error)
+			fmt.Fprintf(&h, "%d %q %q %q %q %q %q\n", i, m.uid, m.Result, m.Digest, m.Finding.String(), m.Ask.String(), m.Error)
 			if m.Attempt > 1 {
-				fmt.Fprintf(h, "%d\n", m.Attempt)
+				fmt.Fprintf(&h, "%d\n", m.Attempt)
 			}
 			if m.Source != nil {
-				fmt.Fprintf(h, "%q\n", m.Source.Digest)
+				fmt.Fprintf(&h, "%q\n", m.Source.Digest)
 			}
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	return hash(h.String())
 }
 
 const listed = 20
@@ -112,7 +102,7 @@ const listed = 20
 func (v view) facts(key string, i incident, title string, h Head, status Status) Facts {
 	f := Facts{
 		Key: key, Incident: i.String(), Status: status, Reopened: h.Status == Closed && status == Open, Class: i.class, Title: title,
-		Failing: len(v.open), Over: len(v.over), Clusters: []string{}, Services: []Member{},
+		Failing: len(v.open), Over: len(v.over), Clusters: []string{}, Services: []Member{}, Outcomes: map[event.Result]int{},
 	}
 	all := slices.Concat(v.open, v.over)
 	for n, m := range all {
@@ -125,32 +115,25 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 		if n < listed {
 			f.Services = append(f.Services, m)
 		}
-		if !slices.Contains(f.Clusters, m.Cluster) {
-			f.Clusters = append(f.Clusters, m.Cluster)
-		}
 		if f.Since.IsZero() || m.Since.Before(f.Since) {
 			f.Since = m.Since
 		}
 		if n >= f.Failing {
-			if f.Outcomes == nil {
-				f.Outcomes = map[event.Result]int{}
-			}
 			f.Outcomes[m.Result]++
 		}
 		if worse(m.Impact, f.Impact) {
 			f.Impact = m.Impact
 		}
 	}
-	slices.Sort(f.Clusters)
 	f.More = len(all) - len(f.Services)
 	if len(all) > 0 {
 		f.Lead = lead(all)
 		// A question that people saw stays until it is answered.
 		asked, _ := readQuestion(h.Shown.Question)
-		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.uid && questionOf(m).digest != "" }); n >= 0 {
+		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.UID && questionOf(m).Digest != "" }); n >= 0 {
 			f.Lead = all[n]
 		}
-		f.Cause = f.Lead.Cause
+		f.Cause, f.Clusters = f.Lead.Cause, []string{f.Lead.Cluster}
 		if !f.ByDoctor() && kube.ValidName(f.Lead.Service.Namespace) && kube.ValidName(f.Lead.Service.Name) { // they become part of a command
 			f.LogQuery = remedy.LogQuery(f.Lead.Service.String())
 		}

@@ -2,8 +2,6 @@ package ticket
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -21,13 +19,6 @@ const (
 	TypeClosed = "io.lbremedy.ticket.closed.v1"
 )
 
-// A Notice is the data of a webhook's CloudEvent.
-type Notice struct {
-	Title string `json:"title"`
-	Text  string `json:"text"`
-	Facts
-}
-
 // webhook posts signed CloudEvents in structured mode. The signature is that of Standard Webhooks 1.0, symmetric
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md). A retry has the same webhook-id.
 type webhook struct{ endpoint }
@@ -39,7 +30,7 @@ func (w *webhook) Send(ctx context.Context, t Ticket) (string, error) {
 	}
 	kind := TypeUpdate
 	switch {
-	case t.Opens, t.Reopened():
+	case t.Opens, t.Reopened:
 		kind = TypeOpened
 	case t.Status == Closed:
 		kind = TypeClosed
@@ -48,17 +39,13 @@ func (w *webhook) Send(ctx context.Context, t Ticket) (string, error) {
 	if err != nil { // its text may contain a part of the secret
 		return "", fmt.Errorf("%w: the value of %s is not a key in base64, with or without whsec_ before it", ErrRefused, w.sink.SecretFrom)
 	}
-	data, err := json.Marshal(Notice{Title: t.Title, Text: t.Text, Facts: t.Facts})
-	if err != nil {
-		return "", fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
-	}
 	e := cloudevents.New()
 	e.SetID(t.Message)
 	e.SetType(kind)
 	e.SetSource("/lbremedy")
 	e.SetSubject(t.Incident)
 	e.SetTime(t.At)
-	if err := e.SetData(cloudevents.ApplicationJSON, json.RawMessage(data)); err != nil {
+	if err := e.SetData(cloudevents.ApplicationJSON, t.Notice); err != nil {
 		return "", fmt.Errorf("%w: encode the message: %w", ErrRefused, err)
 	}
 	body, err := event.EncodeJSON(e)
@@ -68,7 +55,7 @@ func (w *webhook) Send(ctx context.Context, t Ticket) (string, error) {
 	now := w.now()
 	signature, err := signer.Sign(t.Message, now, body)
 	if err != nil {
-		return "", errors.Join(ErrRefused, errors.New("sign the message"))
+		return "", fmt.Errorf("%w: sign the message", ErrRefused)
 	}
 	header := http.Header{"Content-Type": {cloudevents.ApplicationCloudEventsJSON + "; charset=utf-8"}}
 	header.Set(standard.HeaderWebhookID, t.Message)

@@ -194,7 +194,7 @@ func TestOwnAccount(t *testing.T) {
 	stored := func() bool {
 		_, failure := admin.Last(ctx, stream.Failed, "lbremedy.failed.c1.vswitch-ip-exhausted."+uid)
 		_, progress := admin.Get(ctx, event.ProgressKey("c1"))
-		pages, page := admin.Keys(ctx, "ledger.c1.*")
+		pages, page := admin.Entries(ctx, "ledger.c1.*")
 		_, count := admin.Get(ctx, event.CountKey("c1"))
 		return errors.Join(failure, progress, page, count) == nil && len(pages) == 1
 	}

@@ -26,9 +26,9 @@ import (
 // buried removes the heartbeats of killed engines, as if 15 s had passed, so other engines can take over their objects.
 func (r *rig) buried() {
 	r.Helper()
-	keys, err := r.env.Stream.Keys(r.Context(), "engine.*.*")
+	keys, err := r.env.Stream.Entries(r.Context(), "engine.*.*")
 	for _, key := range keys {
-		err = errors.Join(err, r.env.Stream.Delete(r.Context(), key))
+		err = errors.Join(err, r.env.Stream.Delete(r.Context(), key.Key))
 	}
 	if err != nil {
 		r.Fatal(err)

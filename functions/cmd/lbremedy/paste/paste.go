@@ -191,14 +191,10 @@ func (r *Reader) begin(line string) error {
 }
 
 func (r *Reader) plain(text string) error {
-	if t, ok := r.row(text); ok {
-		return r.found(t)
-	}
-	if t, ok := logLine(text); ok {
-		return r.found(t)
-	}
-	if t, ok := toolError(text); ok {
-		return r.found(t)
+	for _, find := range []func(string) (Text, bool){r.row, logLine, toolError} {
+		if t, ok := find(text); ok {
+			return r.found(t)
+		}
 	}
 	if why := noFailure(text); why != "" {
 		return r.found(Text{Kind: Message, Input: event.Input{Message: text}, Why: why})

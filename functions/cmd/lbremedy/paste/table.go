@@ -124,18 +124,12 @@ func breaks(line string) func(string) (more, last bool) {
 
 func (r *Reader) broken(text string) error {
 	lines := strings.Split(text, "\n")
-	if len(lines) == 1 {
-		return r.plain(text)
-	}
-	within, ok := r.row(strings.Join(lines, ""))
-	if !ok {
-		return r.plain(text)
-	}
+	within, joined := r.row(strings.Join(lines, ""))
 	for i := range lines[1:] {
 		lines[i+1] = strings.TrimSpace(lines[i+1])
 	}
 	t, ok := r.row(strings.Join(lines, " "))
-	if !ok {
+	if len(lines) == 1 || !joined || !ok {
 		return r.plain(text)
 	}
 	t.Or = within.Input.Message
