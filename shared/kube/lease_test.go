@@ -41,7 +41,7 @@ func newAPIServer(t *testing.T, token string) *apiServer {
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
 			return
 		}
-		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","annotations":{"host":%q,"path":%q}}}`, r.Host, r.URL.Path)
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"1","annotations":{"host":%q,"path":%q}}}`, r.Host, r.URL.Path)
 	}))
 	t.Cleanup(d.Close)
 	return d
