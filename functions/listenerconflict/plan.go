@@ -31,7 +31,7 @@ func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy
 			continue
 		}
 		of, ours := ccm.ParseTrace(l.Description)
-		if !ours || of.Cluster != c.Cluster || !restorable(l) || !idle(l, of, groups) {
+		if !ours || of.Cluster != c.Cluster || !step.Restorable(l) || !idle(l, of, groups) {
 			return plan, nil
 		}
 		if gone, err := c.Gone(ctx, of); err != nil || !gone {
@@ -51,9 +51,6 @@ func leftover(ctx context.Context, c *remedy.Case, lb *ccm.Instance, plan remedy
 	plan.Steps = append(steps, step.Resync{})
 	return plan, nil
 }
-
-// restorable reports whether a listener can be recreated completely: the additional domains and rules of HTTP and HTTPS cannot.
-func restorable(l cloud.Listener) bool { return l.Protocol == "tcp" || l.Protocol == "udp" }
 
 // idle reports whether a listener's group was created for the same Service and has no backends.
 func idle(l cloud.Listener, of ccm.Trace, groups []cloud.VServerGroup) bool {

@@ -126,6 +126,9 @@ func (s *state) drop(old cloud.VServerGroup, l cloud.Listener, why say.Text, rem
 	case l.Protocol == "http" || l.Protocol == "https":
 		return why.And("Delete the listener %s:%d by hand: %s.", l.Protocol, l.Port, remove).
 			And("lbremedy cannot restore its forwarding rules and additional domains and therefore does not delete it."), nil
+	case !step.Restorable(l):
+		return why.And("Delete the listener %s:%d by hand: %s.", l.Protocol, l.Port, remove).
+			And("It is starting or stopping, or lbremedy cannot read all of its settings to restore them, and therefore does not delete it."), nil
 	}
 	return nil, step.DeleteListener{LB: s.lb.ID, Listener: l}
 }

@@ -90,7 +90,7 @@ type wireNLB struct {
 	BandwidthPackageID           text   `json:"BandwidthPackageId"`
 	CrossZoneEnabled             on
 	IPv6AddressType              text `json:"Ipv6AddressType"`
-	DeletionProtectionConfig     struct{ Enabled on }
+	DeletionProtectionConfig     *struct{ Enabled on }
 	ModificationProtectionConfig struct{ Status, Reason text }
 	ZoneMappings                 []struct {
 		ZoneID                text `json:"ZoneId"`
@@ -115,7 +115,7 @@ func (w wireNLB) value() NetworkLoadBalancer {
 		ID: string(w.LoadBalancerID), Name: string(w.LoadBalancerName), DNSName: string(w.DNSName), VPC: string(w.VpcID),
 		Status: string(w.LoadBalancerStatus), AddressType: string(w.AddressType), IPVersion: string(w.AddressIPVersion),
 		ResourceGroup: string(w.ResourceGroupID), SecurityGroups: sortedIDs(strs(w.SecurityGroupIDs)),
-		DeleteProtection: bool(w.DeletionProtectionConfig.Enabled),
+		DeleteProtection: w.DeletionProtectionConfig != nil && bool(w.DeletionProtectionConfig.Enabled),
 		Protected:        w.ModificationProtectionConfig.Status == "ConsoleProtection",
 		ProtectionReason: string(w.ModificationProtectionConfig.Reason),
 		BandwidthPackage: string(w.BandwidthPackageID), CrossZone: bool(w.CrossZoneEnabled), IPv6AddressType: string(w.IPv6AddressType),
@@ -154,8 +154,8 @@ func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, 
 			switch {
 			case w.LoadBalancerID != "" && string(w.LoadBalancerID) != id:
 				return lack("network load balancer %s: it is about %s", id, w.LoadBalancerID)
-			case w.DNSName == "" || w.AddressType == "" || w.AddressIPVersion == "" || w.ResourceGroupID == "":
-				return lack("DNSName, AddressType, AddressIpVersion and ResourceGroupId of network load balancer %s", id)
+			case w.DNSName == "" || w.AddressType == "" || w.AddressIPVersion == "" || w.ResourceGroupID == "" || w.DeletionProtectionConfig == nil:
+				return lack("DNSName, AddressType, AddressIpVersion, ResourceGroupId and DeletionProtectionConfig of network load balancer %s", id)
 			}
 			return w.check()
 		},

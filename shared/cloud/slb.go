@@ -78,6 +78,8 @@ type Listener struct {
 	BackendPort  int // of the default group; 0 with a vServer group
 	// Config holds its other settings by their names in the API, such as HealthCheckInterval, or nil. AclId separates several with commas.
 	Config map[string]string
+	// Partial: the answer has settings that are neither in Config nor sent by CreateListener, or lacks those of the protocol.
+	Partial bool `json:",omitempty"`
 }
 
 // A VServerGroup is a group of backends that listeners and rules share.
@@ -174,7 +176,7 @@ type wireLoadBalancer struct {
 	PayType                      text
 	InstanceChargeType           text
 	ResourceGroupID              text `json:"ResourceGroupId"`
-	DeleteProtection             on
+	DeleteProtection             *on
 	ModificationProtectionStatus text
 	ModificationProtectionReason text
 	Tags                         *struct{ Tag []wireTag }
@@ -212,7 +214,7 @@ func (w wireLoadBalancer) value() LoadBalancer {
 		PayType:          string(w.PayType),
 		ChargeType:       string(w.InstanceChargeType),
 		ResourceGroup:    string(w.ResourceGroupID),
-		DeleteProtection: bool(w.DeleteProtection),
+		DeleteProtection: w.DeleteProtection != nil && bool(*w.DeleteProtection),
 		Protected:        w.ModificationProtectionStatus == "ConsoleProtection",
 		ProtectionReason: string(w.ModificationProtectionReason),
 	}
@@ -272,6 +274,8 @@ func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) 
 				return lack("ListenerPortsAndProtocol of load balancer %s", id)
 			case w.BackendServers == nil:
 				return lack("BackendServers of load balancer %s", id)
+			case w.DeleteProtection == nil || w.PayType == "":
+				return lack("DeleteProtection and PayType of load balancer %s", id)
 			}
 			for _, p := range w.ListenerPortsAndProtocol.ListenerPortAndProtocol {
 				if !p.ListenerPort.ok || p.ListenerProtocol == "" {
@@ -380,6 +384,8 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		AclIDs             []text `json:"AclIds"`
 
 		TCPListenerConfig, UDPListenerConfig, HTTPListenerConfig, HTTPSListenerConfig map[string]json.RawMessage
+
+		Tags []json.RawMessage
 	}
 	type answer struct {
 		NextToken text
@@ -399,8 +405,8 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 			return pageOf[wireListener]{items: *a.Listeners, next: string(a.NextToken)}, nil
 		},
 		check: func(l wireListener) error {
-			if !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {
-				return lack("port and protocol of a listener of load balancer %s", id)
+			if !l.ListenerPort.ok || l.ListenerProtocol == "" || l.Status == "" || string(l.LoadBalancerID) != id {
+				return lack("port, protocol and status of a listener of load balancer %s", id)
 			}
 			return nil
 		},
@@ -411,7 +417,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 	}
 	var out []Listener
 	for _, l := range list {
-		config := scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig)
+		config, partial := scalars(l.TCPListenerConfig, l.UDPListenerConfig, l.HTTPListenerConfig, l.HTTPSListenerConfig)
 		for name, v := range map[string]string{"AclStatus": string(l.AclStatus), "AclType": string(l.AclType), "AclId": cmp.Or(strings.Join(strs(l.AclIDs), ","),
 			string(l.AclID))} {
 			if v == "" {
@@ -426,7 +432,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 			Port: int(l.ListenerPort.n), Protocol: string(l.ListenerProtocol), Status: string(l.Status),
 			VServerGroup: string(l.VServerGroupID), Description: string(l.Description), Scheduler: string(l.Scheduler),
 			Bandwidth: int(l.Bandwidth.n), BackendPort: int(l.BackendServerPort.n),
-			Config: config,
+			Config: config, Partial: partial || len(l.Tags) > 0,
 		})
 	}
 	order(out, func(a, b Listener) int {
@@ -477,12 +483,13 @@ func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]strin
 	return out, nil
 }
 
-func scalars(objects ...map[string]json.RawMessage) map[string]string {
-	var out map[string]string
+// scalars returns the settings with one value, and whether there are none or some have several.
+func scalars(objects ...map[string]json.RawMessage) (out map[string]string, partial bool) {
 	for _, o := range objects {
 		for k, raw := range o {
 			var v text
 			if v.UnmarshalJSON(raw) != nil {
+				partial = partial || strings.Trim(string(raw), "[]{} \n") != ""
 				continue
 			}
 			if out == nil {
@@ -491,7 +498,7 @@ func scalars(objects ...map[string]json.RawMessage) map[string]string {
 			out[k] = string(v)
 		}
 	}
-	return out
+	return out, partial || out == nil
 }
 
 // VServerGroups returns a load balancer's groups with listeners and rules, without backends, or ErrNotFound. It needs grant.DescribeVServerGroups.

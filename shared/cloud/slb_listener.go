@@ -49,7 +49,19 @@ func (w SLBWriter) DeleteListener(ctx context.Context, id string, l ListenerPort
 // CreateListener creates a stopped listener like l; a taken port is an error. It needs the protocol's grant, such as grant.CreateTCPListener.
 func (w SLBWriter) CreateListener(ctx context.Context, id string, l Listener) error {
 	params := map[string]string{"Bandwidth": strconv.Itoa(cmp.Or(l.Bandwidth, -1))}
+	_, named := l.Config["HealthCheckSwitch"]
 	for k, v := range l.Config {
+		if l.Protocol == "tcp" || l.Protocol == "udp" { // the names of their answers differ from those of create_load_balancer_tcp_listener.go of the SDK
+			switch k {
+			case "HealthCheckInterval", "HealthCheckReq", "HealthCheckExp":
+				k = "h" + k[1:]
+			case "HealthCheck":
+				if named {
+					continue
+				}
+				k = "HealthCheckSwitch"
+			}
+		}
 		if v != "" {
 			params[k] = v
 		}

@@ -20,7 +20,8 @@ func TestListenerWrites(t *testing.T) {
 	}{
 		{"tcp", grant.SetTCPListener, grant.CreateTCPListener, map[string]string{"EstablishedTimeout": "500", "HealthCheckType": "http", "AclStatus": "on",
 			"AclType": "white", "AclId": "acl-1"}},
-		{"udp", grant.SetUDPListener, grant.CreateUDPListener, map[string]string{"HealthCheckInterval": "3"}},
+		{"udp", grant.SetUDPListener, grant.CreateUDPListener, map[string]string{"HealthCheckInterval": "3", "HealthCheckSwitch": "off",
+			"HealthCheckReq": "ping", "HealthCheckExp": "pong"}},
 		{"http", grant.SetHTTPListener, grant.CreateHTTPListener, map[string]string{"StickySession": "on", "StickySessionType": "server"}},
 		{"https", grant.SetHTTPSListener, grant.CreateHTTPSListener, map[string]string{"ServerCertificateId": "cert-1", "TLSCipherPolicy": "tls_cipher_policy_1_2"}},
 	} {

@@ -267,12 +267,13 @@ func TestMissingFields(t *testing.T) {
 	)
 	// Each field in braces is left out in turn.
 	for name, template := range map[string]string{
-		"LoadBalancer":  `{"RequestId":"R",` + marked(lb) + `,«` + ports + `»,«` + servers + `»}`,
+		"LoadBalancer":  `{"RequestId":"R",` + marked(lb) + `,«` + ports + `»,«` + servers + `»,«"DeleteProtection":"off"»,«"PayType":"PayOnDemand"»}`,
 		"LoadBalancers": `{"RequestId":"R",«"TotalCount":1»,"LoadBalancers":{"LoadBalancer":[{` + marked(lb) + `}]}}`,
 		"Tags":          `{"RequestId":"R",«"TagResources":{"TagResource":[{«"ResourceId":"lb-1"»,«"TagKey":"k"»,"TagValue":"v"}]}»}`,
 		"Certificates":  `{"RequestId":"R",«"ServerCertificates":{"ServerCertificate":[{«"ServerCertificateId":"c-1"»}]}»}`,
 		"ACLs":          `{"RequestId":"R",«"TotalCount":1»,«"Acls":{"Acl":[{«"AclId":"acl-1"»}]}»}`,
-		"Listeners":     `{"RequestId":"R",«"Listeners":[{«"LoadBalancerId":"lb-1"»,«"ListenerPort":80»,«"ListenerProtocol":"tcp"»}]»}`,
+		"Listeners": `{"RequestId":"R",«"Listeners":[{«"LoadBalancerId":"lb-1"»,«"ListenerPort":80»,` +
+			`«"ListenerProtocol":"tcp"»,«"Status":"running"»}]»}`,
 		"VServerGroups": `{"RequestId":"R",«"VServerGroups":{"VServerGroup":[{«"VServerGroupId":"rsp-1"»,«"ServerCount":0»}]}»}`,
 		"VServerGroup": `{"RequestId":"R",«"VServerGroupId":"rsp-1"»,«"LoadBalancerId":"lb-1"»,` +
 			`«"BackendServers":{"BackendServer":[{«"ServerId":"i-1"»,«"Port":80»,«"Weight":0»}]}»}`,
@@ -295,7 +296,7 @@ func TestMissingFields(t *testing.T) {
 		"NLBs": `{"RequestId":"R",«"TotalCount":1»,«"LoadBalancers":[{«"LoadBalancerId":"nlb-1"»,«"VpcId":"vpc-1"»,` +
 			`«"LoadBalancerStatus":"Active"»}]»}`,
 		"NLB": `{"RequestId":"R",` + marked(`"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active","DNSName":"d",`+
-			`"AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1"`) + `}`,
+			`"AddressType":"Internet","AddressIpVersion":"ipv4","ResourceGroupId":"rg-1","DeletionProtectionConfig":{"Enabled":false}`) + `}`,
 		"NLBTags":         `{"RequestId":"R",«"TagResources":[{«"ResourceId":"nlb-1"»,«"TagKey":"k"»,"TagValue":"v"}]»}`,
 		"NLBCertificates": `{"RequestId":"R",«"Certificates":[{«"CertificateId":"c-1"»,"IsDefault":true}]»}`,
 		"Domains":         `{"RequestId":"R",«"DomainExtensions":{"DomainExtension":[{«"Domain":"a.example.com"»,«"ServerCertificateId":"c-1"»}]}»}`,
@@ -1023,5 +1024,29 @@ func TestSupportRefuses(t *testing.T) {
 				t.Errorf("%s: %s: got %v, want %v", method, code, err, want)
 			}
 		}
+	}
+}
+
+// A listener whose answer holds more than CreateListener sends, or lacks its protocol's settings, can't be made again.
+func TestPartialListeners(t *testing.T) {
+	for name, tt := range map[string]struct {
+		more string
+		want bool
+	}{
+		"all":           {`"TCPListenerConfig":{"EstablishedTimeout":900,"HealthCheckTcpFastCloseEnabled":true,"HealthCheckURI":null}`, false},
+		"empty lists":   {`"TCPListenerConfig":{"EstablishedTimeout":900,"PortRanges":{"PortRange":[]}},"Tags":[]`, true},
+		"no ranges":     {`"TCPListenerConfig":{"EstablishedTimeout":900,"PortRanges":[]}`, false},
+		"port ranges":   {`"TCPListenerConfig":{"EstablishedTimeout":900,"PortRanges":[{"StartPort":1,"EndPort":2}]}`, true},
+		"tags":          {`"TCPListenerConfig":{"EstablishedTimeout":900},"Tags":[{"TagKey":"a"}]`, true},
+		"no settings":   {`"AclStatus":"off"`, true},
+		"null settings": {`"TCPListenerConfig":null`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `{"RequestId":"R","Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp","Status":"running",` + tt.more + `}]}`
+			list, err := wire(t, says(200, body)).SLB.Listeners(t.Context(), "lb-1")
+			if err != nil || len(list) != 1 || list[0].Partial != tt.want {
+				t.Errorf("got %+v, %v, want it partial: %v", list, err, tt.want)
+			}
+		})
 	}
 }

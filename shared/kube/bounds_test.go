@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -268,5 +269,77 @@ func TestIncompleteList(t *testing.T) {
 		if all, err := c.Services(limited(t)); err == nil || all != nil {
 			t.Errorf("%s: %d Services, %v", name, len(all), err)
 		}
+	}
+}
+
+// What a proxy answers in place of the API server says nothing of an object.
+func TestForeignAnswers(t *testing.T) {
+	const page = "<html>nothing here</html>"
+	read := func(c *kube.Cluster) error { _, err := c.Service(t.Context(), "shop", "web"); return err }
+	patch := func(c *kube.Cluster) error {
+		_, err := kube.NewWriter(c).PatchService(t.Context(), "shop", "web", "7", kube.ServicePatch{})
+		return err
+	}
+	node := func(c *kube.Cluster) error { _, err := c.Node(t.Context(), "node-1"); return err }
+	list := func(c *kube.Cluster) error { _, err := c.Nodes(t.Context()); return err }
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		call   func(*kube.Cluster) error
+		want   error
+	}{
+		"a page says not found":         {404, page, read, kube.ErrUnavailable},
+		"a page says gone":              {410, page, list, kube.ErrUnavailable},
+		"a page says conflict":          {409, page, patch, kube.ErrUnavailable},
+		"a page about a kind":           {404, page, func(c *kube.Cluster) error { _, err := c.DaemonSets(t.Context(), "shop"); return err }, kube.ErrNotFound},
+		"the API server says not found": {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, read, kube.ErrNotFound},
+		"an empty object":               {200, `{}`, read, kube.ErrUnavailable},
+		"no UID":                        {200, `{"metadata":{"namespace":"shop","name":"web"}}`, read, kube.ErrUnavailable},
+		"another name":                  {200, `{"metadata":{"namespace":"shop","name":"web-2","uid":"u"}}`, read, kube.ErrUnavailable},
+		"another namespace":             {200, `{"metadata":{"namespace":"pay","name":"web","uid":"u"}}`, read, kube.ErrUnavailable},
+		"the object":                    {200, `{"metadata":{"namespace":"shop","name":"web","uid":"u"}}`, read, nil},
+		"an empty object for a patch":   {200, `{}`, patch, kube.ErrUnavailable},
+		"the patched object":            {200, `{"metadata":{"namespace":"shop","name":"web","uid":"u"}}`, patch, nil},
+		"an empty list":                 {200, `{}`, list, kube.ErrUnavailable},
+		"a list without items":          {200, `{"metadata":{"resourceVersion":"7"}}`, list, kube.ErrUnavailable},
+		"a list that hides its rest":    {200, `{"metadata":{"continue":{}},"items":[]}`, list, kube.ErrUnavailable},
+		"a list of nothing":             {200, `{"metadata":{},"items":null}`, list, nil},
+		"another cluster-wide object":   {200, `{"metadata":{"name":"node-2","uid":"u"}}`, node, kube.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if strings.HasPrefix(tt.body, "{") {
+					w.Header().Set("Content-Type", "application/json")
+				}
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			}))
+			defer server.Close()
+			c, err := kube.New(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.call(c); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// The write may have been made if something else answers for the API server.
+func TestForeignAnswerToWrite(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{}`) }))
+	defer server.Close()
+	c, err := kube.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []event.Call
+	w := kube.NewWriter(c).OnWrite(func(c event.Call) { told = append(told, c) })
+	if _, err := w.PatchService(t.Context(), "shop", "web", "7", kube.ServicePatch{}); err == nil {
+		t.Error("the answer was accepted")
+	}
+	if len(told) != 1 || !told[0].Unsure {
+		t.Errorf("told %+v, want one write that may have been made", told)
 	}
 }

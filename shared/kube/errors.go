@@ -27,7 +27,7 @@ var (
 type Error struct {
 	Doing   string // the operation: "get Service shop/web"
 	Kind    error  // ErrNotFound, …; nil: none of them
-	Status  int    // HTTP status; 0 without an answer
+	Status  int    // HTTP status; 0 without an answer of the API server
 	Reason  string // Kubernetes' own word for the cause; may be empty
 	Message string // a sentence of the API server, or of the network
 }

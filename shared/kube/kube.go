@@ -241,11 +241,24 @@ func get[T any](ctx context.Context, c *Cluster, kind, path string, query map[st
 	doing += " " + strings.Join(names, "/")
 	object, began := new(T), time.Now()
 	err = c.call(ctx, doing, request{verb: "GET", path: path, query: query}, object)
+	if err == nil {
+		err = same(doing, object, names...)
+	}
 	event.TellRead(ctx, doing, began, found(object, err), err)
 	if err != nil {
 		return nil, err
 	}
 	return object, nil
+}
+
+// same returns an error unless the object, with metadata or of a kind that has none here, has these names: a proxy in front of the API server
+// may answer for it.
+func same(doing string, object any, names ...string) error {
+	o, ok := object.(metav1.Object)
+	if !ok || o.GetUID() != "" && strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/") == strings.Join(names, "/") {
+		return nil
+	}
+	return &Error{Doing: doing, Kind: ErrUnavailable, Message: "the answer is not the object asked for"}
 }
 
 // Bounds of one list, more than a cluster with 5,000 Services needs; beyond them it is ErrIncomplete.
@@ -256,7 +269,10 @@ const (
 	mostTime  = 2 * time.Minute
 )
 
-var errLong = errors.New("longer than what is read")
+var (
+	errLong   = errors.New("longer than what is read")
+	errNoList = errors.New("the answer is not a list")
+)
 
 // largest is the most bytes read of one object: etcd accepts 1.5 MB (--max-request-bytes), and JSON may take six bytes for each.
 const largest = 10 << 20
@@ -365,8 +381,9 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(any)
 	if t, err := dec.Token(); err != nil {
 		return err
 	} else if t != json.Delim('{') {
-		return errors.New("the answer is not a list")
+		return errNoList
 	}
+	found := false
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
@@ -375,8 +392,9 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(any)
 		from.object = largest
 		switch key {
 		case "metadata":
-			err = lenient(dec.Decode(meta))
+			err = dec.Decode(meta)
 		case "items":
+			found = true
 			err = array(dec, from, fresh, see)
 		default:
 			err = dec.Decode(new(json.RawMessage))
@@ -385,8 +403,10 @@ func items(from *bounded, meta *metav1.ListMeta, fresh func() any, see func(any)
 			return err
 		}
 	}
-	_, err := dec.Token()
-	return err
+	if _, err := dec.Token(); err != nil || found {
+		return err
+	}
+	return errNoList
 }
 
 func array(dec *json.Decoder, from *bounded, fresh func() any, see func(any) error) error {
@@ -396,7 +416,7 @@ func array(dec *json.Decoder, from *bounded, fresh func() any, see func(any) err
 	case t == nil:
 		return nil
 	case t != json.Delim('['):
-		return errors.New("the answer is not a list")
+		return errNoList
 	}
 	for dec.More() {
 		from.object = largest
@@ -457,9 +477,20 @@ func (c *Cluster) stream(ctx context.Context, doing string, limit time.Duration,
 		err = read(body)
 	}
 	if err != nil {
-		return explain(ctx, doing, err)
+		return r.explain(ctx, doing, err)
 	}
 	return nil
+}
+
+// explain returns why a request failed. An answer that is not a Status comes from a proxy in front of the API server, and says nothing of an object;
+// but the API server itself answers so for a kind of another API group that it lacks.
+func (r request) explain(ctx context.Context, doing string, err error) error {
+	foreign := apierrors.IsUnexpectedServerError(err) && strings.HasPrefix(r.path, "/api/")
+	err = explain(ctx, doing, err)
+	if own, ok := errors.AsType[*Error](err); ok && foreign && (own.Kind == ErrNotFound || own.Kind == ErrConflict || own.Kind == ErrGone) {
+		own.Kind, own.Status = ErrUnavailable, 0 // a write may have been made
+	}
+	return err
 }
 
 func (r request) send(ctx context.Context, client *rest.RESTClient, body []byte) (io.ReadCloser, error) {

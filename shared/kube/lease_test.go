@@ -41,7 +41,11 @@ func newAPIServer(t *testing.T, token string) *apiServer {
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
 			return
 		}
-		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","annotations":{"host":%q,"path":%q}}}`, r.Host, r.URL.Path)
+		if r.Method == http.MethodPatch {
+			fmt.Fprint(w, `{"kind":"Service","apiVersion":"v1","metadata":{"namespace":"shop","name":"web","uid":"2"}}`)
+			return
+		}
+		fmt.Fprintf(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"1","annotations":{"host":%q,"path":%q}}}`, r.Host, r.URL.Path)
 	}))
 	t.Cleanup(d.Close)
 	return d

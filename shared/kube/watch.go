@@ -49,6 +49,9 @@ func (c *Cluster) WatchService(ctx context.Context, namespace, name, version str
 		}
 		if version != "" {
 			err := watch(ctx, c, doing, path, query, version, spell, func(kind string, s *corev1.Service) error {
+				if err := same(doing, s, namespace, name); kind != Bookmark && err != nil {
+					return err
+				}
 				version = s.ResourceVersion
 				switch {
 				case kind == Deleted:

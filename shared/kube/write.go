@@ -91,6 +91,9 @@ func (w *Writer) patch(ctx context.Context, namespace, name, subresource, versio
 		return nil, &Error{Doing: doing, Kind: ErrInvalid, Message: err.Error()}
 	}
 	err = w.cluster.call(ctx, doing, request{verb: "PATCH", path: path, query: w.query(), body: patch}, s)
+	if err == nil {
+		err = same(doing, s, namespace, name)
+	}
 	w.tell("patch services"+subresource, namespace+"/"+name, s.ResourceVersion, err)
 	if err != nil {
 		return nil, w.untried(err)

@@ -94,6 +94,11 @@ func (DeleteListener) Grants() []grant.Grant {
 	return []grant.Grant{grant.DescribeLoadBalancerListeners, grant.DeleteListener}
 }
 
+// Restorable reports whether a listener can be created again as it is. The additional domains and rules of HTTP and HTTPS cannot.
+func Restorable(l cloud.Listener) bool {
+	return (l.Protocol == "tcp" || l.Protocol == "udp") && (l.Status == "running" || l.Status == "stopped") && !l.Partial
+}
+
 // Check reads the listener: other settings than in the plan are a conflict.
 func (d DeleteListener) Check(ctx context.Context, c *remedy.Case) (remedy.State, error) {
 	l, err := listener(ctx, c, d.LB, d.Listener.Port, d.Listener.Protocol)
@@ -102,7 +107,7 @@ func (d DeleteListener) Check(ctx context.Context, c *remedy.Case) (remedy.State
 		return remedy.Todo, err
 	case l == nil:
 		return remedy.Done, nil
-	case same(*l, d.Listener):
+	case same(*l, d.Listener) && l.Status == d.Listener.Status:
 		return remedy.Todo, nil
 	}
 	return remedy.Conflict, nil
@@ -214,5 +219,5 @@ func listener(ctx context.Context, c *remedy.Case, lb string, port int, protocol
 // same ignores the status.
 func same(a, b cloud.Listener) bool {
 	return a.VServerGroup == b.VServerGroup && a.Description == b.Description && a.Scheduler == b.Scheduler &&
-		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && maps.Equal(a.Config, b.Config)
+		a.Bandwidth == b.Bandwidth && a.BackendPort == b.BackendPort && a.Partial == b.Partial && maps.Equal(a.Config, b.Config)
 }

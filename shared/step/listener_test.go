@@ -179,3 +179,20 @@ func TestProtect(t *testing.T) {
 		t.Errorf("of one that is gone: %v", err)
 	}
 }
+
+func TestRestorable(t *testing.T) {
+	for _, tt := range []struct {
+		l    cloud.Listener
+		want bool
+	}{
+		{cloud.Listener{Protocol: "tcp", Status: "running"}, true},
+		{cloud.Listener{Protocol: "udp", Status: "stopped"}, true},
+		{cloud.Listener{Protocol: "tcp", Status: "starting"}, false},
+		{cloud.Listener{Protocol: "tcp", Status: "running", Partial: true}, false},
+		{cloud.Listener{Protocol: "https", Status: "running"}, false},
+	} {
+		if got := step.Restorable(tt.l); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.l, got, tt.want)
+		}
+	}
+}

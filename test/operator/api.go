@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -48,7 +49,9 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return ok && r.URL.Path == "/api/v1/namespaces/"+svc.Namespace+"/services/"+svc.Name
 		}
 		if i := slices.IndexFunc(a.Lists["/api/v1/services"], is); i >= 0 {
-			_ = json.NewEncoder(w).Encode(a.Lists["/api/v1/services"][i])
+			svc := a.Lists["/api/v1/services"][i].(corev1.Service)
+			svc.UID = cmp.Or(svc.UID, types.UID(svc.Name))
+			_ = json.NewEncoder(w).Encode(svc)
 			return
 		}
 		no(http.StatusNotFound, "NotFound", "it is not there")
@@ -57,7 +60,9 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		all := a.Lists["/api/v1/namespaces"]
 		i := slices.IndexFunc(all, func(one any) bool { ns, ok := one.(corev1.Namespace); return ok && ns.Name == path.Base(r.URL.Path) })
 		if i >= 0 {
-			_ = json.NewEncoder(w).Encode(all[i])
+			ns := all[i].(corev1.Namespace)
+			ns.UID = cmp.Or(ns.UID, types.UID(ns.Name))
+			_ = json.NewEncoder(w).Encode(ns)
 			return
 		}
 		no(http.StatusNotFound, "NotFound", "it is not there")

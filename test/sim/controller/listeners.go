@@ -389,6 +389,10 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	if l.forwardTo != 0 {
 		params["ListenerForward"], params["ForwardPort"] = "on", strconv.Itoa(l.forwardTo)
 	}
+	if every := params["HealthCheckInterval"]; every != "" && slices.Contains(layer4, l.protocol) {
+		delete(params, "HealthCheckInterval")
+		params["healthCheckInterval"] = every // its name in these two actions
+	}
 	if err := p.writeListener(ctx, "CreateLoadBalancer%sListener", lb, l, params); err != nil {
 		return fmt.Errorf("create %s listener %d error: %w", l.protocol, l.port, err)
 	}

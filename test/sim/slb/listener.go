@@ -163,6 +163,21 @@ func (q *request) controlled(config map[string]string) *core.Failure {
 	return nil
 }
 
+// created returns the parameters of a request that creates a TCP or UDP listener under their other names: those of three differ in case, and
+// names are case-sensitive. Source: create_load_balancer_udp_listener.go of the SDK.
+func created(p core.Params) core.Params {
+	p = maps.Clone(p)
+	for _, name := range []string{"HealthCheckInterval", "HealthCheckReq", "HealthCheckExp"} {
+		delete(p, name)
+		if v, ok := p["h"+name[1:]]; ok {
+			delete(p, "h"+name[1:])
+			p[name] = v
+		}
+	}
+	delete(p, "HealthCheck") // HealthCheckSwitch
+	return p
+}
+
 func createListener(protocol string) func(*request) (any, *core.Failure) {
 	return func(q *request) (any, *core.Failure) {
 		return change(q, func(lb *LoadBalancer) *core.Failure {
@@ -179,6 +194,9 @@ func createListener(protocol string) func(*request) (any, *core.Failure) {
 				return core.Documented("ListenerNumberOverLimit")
 			}
 			l := Listener{Port: port, Protocol: protocol, Status: "stopped"}
+			if protocol == "tcp" || protocol == "udp" {
+				q.Params = created(q.Params)
+			}
 			if bad := q.configure(lb, &l); bad != nil {
 				return bad
 			}
