@@ -83,7 +83,6 @@ func (b Balance) Shortfall() (Amount, bool) {
 
 // Balance returns the balance of the account. It needs grant.QueryAccountBalance, which RAM spells with three c.
 func (b Billing) Balance(ctx context.Context) (Balance, error) {
-	const action = "QueryAccountBalance"
 	type answer struct {
 		refusal
 		Data struct {
@@ -101,7 +100,7 @@ func (b Billing) Balance(ctx context.Context) (Balance, error) {
 		},
 	})
 	if err == nil {
-		err = a.err("bssopenapi", action)
+		err = a.err("bssopenapi", "QueryAccountBalance")
 	}
 	if err != nil {
 		return Balance{}, err

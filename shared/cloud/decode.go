@@ -129,7 +129,7 @@ func (e *Error) bad(err error) *Error {
 
 type none struct{}
 
-// absent returns the error for an empty argument, which some actions take for everything.
+// absent returns the error for an empty argument; see needs.
 func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
 }

@@ -24,6 +24,7 @@ type pageOf[T any] struct {
 // A listing is a list in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
 type listing[P comparable, A, W any] struct {
 	request   func(P) requests.AcsRequest
+	needs     needs                      // as in call
 	page      func(A) (pageOf[W], error) // the part of the list in an answer, or what the answer lacks
 	check     func(W) error              // what is wrong with an item, or nil
 	gone      []string                   // as in call
@@ -47,7 +48,7 @@ func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, 
 	had := map[P]bool{}
 	return func(at P) (pageOf[W], error) {
 		a, err := read(ctx, c, call[A]{
-			request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone, sharing: l.shareable, afresh: had[at],
+			request: func() requests.AcsRequest { return l.request(at) }, needs: l.needs, check: check, gone: l.gone, sharing: l.shareable, afresh: had[at],
 		})
 		had[at] = true
 		if err != nil {

@@ -43,32 +43,24 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 
 // ServerGroups returns the region's server groups with this tag, by ID. An empty list proves nothing; see Find. It needs grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
-	if tagKey == "" {
-		return nil, absent("nlb", listServerGroups, "tag key")
-	}
-	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) {
+	return n.serverGroups(ctx, needs{{"key of the tag", tagKey}}, func(r *nlb.ListServerGroupsRequest) {
 		r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
 	})
 }
 
 // ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
-	if len(ids) == 0 {
-		return nil, absent("nlb", listServerGroups, "server group ID")
-	}
-	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
+	return n.serverGroups(ctx, needs{{"list of server groups", strings.Join(ids, ",")}}, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
 }
 
-const listServerGroups = "ListServerGroups"
-
-func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
-	const action = listServerGroups
+func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
 	type answer struct {
 		TotalCount   number
 		NextToken    text
 		ServerGroups []wireServerGroup
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServerGroup]{
+	list, err := chained("nlb", "ListServerGroups", pages(ctx, n.c, listing[string, answer, wireServerGroup]{
+		needs: needs,
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupsRequest()
 			which(r)
@@ -100,10 +92,6 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 
 // Servers returns the backends of a server group, sorted by ID, IP address and port, or ErrNotFound. It needs grant.ListServerGroupServers.
 func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
-	const action = "ListServerGroupServers"
-	if groupID == "" {
-		return nil, absent("nlb", action, "server group ID")
-	}
 	type wireServer struct {
 		ServerGroupID text `json:"ServerGroupId"`
 		ServerID      text `json:"ServerId"`
@@ -118,7 +106,8 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		NextToken  text
 		Servers    []wireServer
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServer]{
+	list, err := chained("nlb", "ListServerGroupServers", pages(ctx, n.c, listing[string, answer, wireServer]{
+		needs: needs{{"server group ID", groupID}},
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupServersRequest()
 			r.ServerGroupId = groupID

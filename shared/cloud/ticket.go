@@ -65,9 +65,6 @@ func (r refusal) err(product, action string) error {
 // Find returns the tickets of the account that contain the keyword, sorted by ID. It needs grant.ListTickets.
 func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error) {
 	const action = "ListTickets"
-	if keyword == "" {
-		return nil, absent("workorder", action, "keyword")
-	}
 	type answer struct {
 		refusal
 		TotalCount number
@@ -78,6 +75,7 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 	}
 	return numbered("workorder", action, func(s TicketState) string { return s.ID }, func(page int) (pageOf[TicketState], error) {
 		a, err := read(ctx, t.c, call[answer]{
+			needs: needs{{"keyword", keyword}},
 			request: func() requests.AcsRequest {
 				r := workorder.CreateListTicketsRequest()
 				r.Keyword = keyword
@@ -118,15 +116,12 @@ func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error
 
 // Create opens a ticket and returns its ID. A repeated call opens another: first use Tickets.Find with a text unique to it. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
-	const action = "CreateTicket"
-	if t.Description == "" || t.Category == "" {
-		return "", absent("workorder", action, "description or the category of the ticket")
-	}
 	type answer struct {
 		refusal
 		Data text
 	}
 	a, err := write(ctx, w.c, call[answer]{
+		needs: needs{{"description of the ticket", t.Description}, {"category of the ticket", t.Category}},
 		request: func() requests.AcsRequest {
 			r := workorder.CreateCreateTicketRequest()
 			r.Description, r.CategoryId, r.Severity = t.Description, t.Category, whole(1)
@@ -146,7 +141,7 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 		},
 	})
 	if err == nil {
-		err = a.err("workorder", action)
+		err = a.err("workorder", "CreateTicket")
 	}
 	if err != nil {
 		return "", err
@@ -156,44 +151,32 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 
 // Reply adds a text to an open ticket; a repeated call adds it again. It needs grant.ReplyTicket.
 func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
-	const action = "ReplyTicket"
-	if id == "" || text == "" {
-		return absent("workorder", action, "ID of the ticket or the text")
-	}
 	r := workorder.CreateReplyTicketRequest()
 	r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}, {"text", text}}, id, r)
 }
 
 // Close closes a ticket, also a closed one. It needs grant.CloseTicket.
 func (w TicketWriter) Close(ctx context.Context, id string) error {
-	const action = "CloseTicket"
-	if id == "" {
-		return absent("workorder", action, "ID of the ticket")
-	}
 	r := workorder.CreateCloseTicketRequest()
 	r.TicketId = id
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}}, id, r)
 }
 
 // Reopen opens a closed ticket, with a text. The SDK has no type for it
 // (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket). It needs grant.ReopenTicket.
 func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
-	const action = "ReopenTicket"
-	if id == "" || text == "" {
-		return absent("workorder", action, "ID of the ticket or the text")
-	}
 	r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
-	r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
+	r.InitWithApiInfo("Workorder", "2021-06-10", "ReopenTicket", "", "")
 	r.Method = requests.POST
 	r.FormParams["TicketId"], r.FormParams["Content"] = id, text
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}, {"text", text}}, id, r)
 }
 
-func (w TicketWriter) send(ctx context.Context, action, id string, r requests.AcsRequest) error {
-	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, check: refusal.check, about: id})
+func (w TicketWriter) send(ctx context.Context, needs needs, id string, r requests.AcsRequest) error {
+	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, needs: needs, check: refusal.check, about: id})
 	if err == nil {
-		err = a.err("workorder", action)
+		err = a.err("workorder", r.GetActionName())
 	}
 	return err
 }
