@@ -62,14 +62,10 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []SecurityGroup
-	for _, g := range list {
-		out = append(out, SecurityGroup{ID: string(g.SecurityGroupID), Name: string(g.SecurityGroupName), Description: string(g.Description)})
-	}
-	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
+	out := values(list, func(g group) SecurityGroup {
+		return SecurityGroup{ID: string(g.SecurityGroupID), Name: string(g.SecurityGroupName), Description: string(g.Description)}
+	})
+	return sorted(out, func(g SecurityGroup) string { return g.ID }), err
 }
 
 // SecurityGroup returns a group with its rules for incoming traffic in their order, or ErrNotFound. It needs grant.DescribeSecurityGroupAttribute.

@@ -201,14 +201,7 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 		},
 		check: wireNLB.check,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []NetworkLoadBalancer
-	for _, w := range list {
-		out = append(out, w.value())
-	}
-	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
+	return sorted(values(list, wireNLB.value), func(l NetworkLoadBalancer) string { return l.ID }), err
 }
 
 // Tags returns all tags of a network load balancer, perhaps none, or ErrNotFound. It needs grant.ListNLBTags.
@@ -296,20 +289,16 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 		},
 		gone: nlbGone,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []NetworkListener
-	for _, l := range list {
-		out = append(out, NetworkListener{
+	out := values(list, func(l wireNetworkListener) NetworkListener {
+		return NetworkListener{
 			ID: string(l.ListenerID), Port: int(l.ListenerPort.n), First: string(l.StartPort), Last: string(l.EndPort), Protocol: string(l.ListenerProtocol),
 			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription), Config: l.config,
-		})
-	}
+		}
+	})
 	order(out, func(a, b NetworkListener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
 	})
-	return out, nil
+	return out, err
 }
 
 // FurtherCertificates returns the sorted IDs of a listener's certificates but the first, or ErrNotFound. It needs grant.ListListenerCertificates.

@@ -77,17 +77,13 @@ func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.List
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []ServerGroup
-	for _, g := range list {
-		out = append(out, ServerGroup{
+	out := values(list, func(g wireServerGroup) ServerGroup {
+		return ServerGroup{
 			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
 			Config: g.config,
-		})
-	}
-	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
+		}
+	})
+	return sorted(out, func(g ServerGroup) string { return g.ID }), err
 }
 
 // Servers returns the backends of a server group, sorted by ID, IP address and port, or ErrNotFound. It needs grant.ListServerGroupServers.
@@ -128,16 +124,12 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		},
 		gone: []string{"ResourceNotFound.serverGroup", "ResourceNotFound.ServerGroup"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Backend
-	for _, s := range list {
-		out = append(out, Backend{
+	out := values(list, func(s wireServer) Backend {
+		return Backend{
 			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
 			Description: string(s.Description),
-		})
-	}
+		}
+	})
 	order(out, byBackend)
-	return out, nil
+	return out, err
 }

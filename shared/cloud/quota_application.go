@@ -103,15 +103,9 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 			return w.check()
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []QuotaApplication
-	for _, w := range list {
-		out = append(out, w.value())
-	}
+	out := values(list, wireApplication.value)
 	slices.SortStableFunc(out, func(a, b QuotaApplication) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	return out, nil
+	return out, err
 }
 
 // Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It fails while another application is

@@ -104,15 +104,9 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Quota
-	for _, w := range list {
-		out = append(out, w.value())
-	}
+	out := values(list, wireQuota.value)
 	order(out, func(a, b Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code)) })
-	return out, nil
+	return out, err
 }
 
 type decimal struct {

@@ -88,14 +88,10 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 		},
 		gone: []string{"EntityNotExist.Role"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []PolicyRef
-	for _, p := range list {
-		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType)})
-	}
-	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
+	out := values(list, func(p wirePolicy) PolicyRef {
+		return PolicyRef{string(p.PolicyName), string(p.PolicyType)}
+	})
+	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), err
 }
 
 // mark requests the page with this token, for which the SDK's requests have no field.

@@ -339,9 +339,7 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 		if err != nil {
 			return nil, err
 		}
-		for _, w := range part {
-			all = append(all, w.value())
-		}
+		all = append(all, values(part, wireLoadBalancer.value)...)
 	}
 	return sorted(all, func(lb LoadBalancer) string { return lb.ID }), nil
 }

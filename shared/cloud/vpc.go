@@ -59,17 +59,12 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 		gone:      []string{"InvalidVpcId.NotFound"},
 		shareable: true,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []VSwitch
-	for _, w := range list {
-		out = append(out, VSwitch{
+	return values(list, func(w wireVSwitch) VSwitch {
+		return VSwitch{
 			ID: string(w.VSwitchID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock), Status: string(w.Status),
 			Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
-		})
-	}
-	return out, nil
+		}
+	}), err
 }
 
 // EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs grant.DescribeEipAddresses.
@@ -100,12 +95,5 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []text
-	for _, w := range list {
-		out = append(out, w.InstanceID)
-	}
-	return strs(out), nil
+	return strs(values(list, func(w wireEIP) text { return w.InstanceID })), err
 }

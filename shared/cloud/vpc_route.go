@@ -36,14 +36,7 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, w := range list {
-		out = append(out, id(w))
-	}
-	return out, nil
+	return values(list, id), err
 }
 
 // A Route is an entry of a route table.
@@ -93,16 +86,12 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 		},
 		gone: []string{"InvalidRouteTableId.NotFound"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Route
-	for _, w := range list {
+	out := values(list, func(w wireRoute) Route {
 		r := Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type)}
 		if hops := w.NextHops.NextHop; len(hops) == 1 {
 			r.Next, r.To = string(hops[0].NextHopID), string(hops[0].NextHopType)
 		}
-		out = append(out, r)
-	}
-	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), nil
+		return r
+	})
+	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), err
 }
