@@ -93,15 +93,15 @@ func (b Billing) Balance(ctx context.Context) (Balance, error) {
 	a, err := read(ctx, b.c, call[answer]{
 		request: func() requests.AcsRequest { return bssopenapi.CreateQueryAccountBalanceRequest() },
 		check: func(a answer) error {
-			if a.Success != nil && bool(*a.Success) && (a.Data.AvailableAmount == nil || a.Data.Currency == "") {
+			if err := a.check(); err != nil {
+				return err
+			}
+			if a.Data.AvailableAmount == nil || a.Data.Currency == "" {
 				return lack("AvailableAmount and Currency of the account")
 			}
-			return a.check()
+			return nil
 		},
 	})
-	if err == nil {
-		err = a.err("bssopenapi", "QueryAccountBalance")
-	}
 	if err != nil {
 		return Balance{}, err
 	}

@@ -116,7 +116,11 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 }
 
 func check(answer any, wrong func(any) error, e *Error) *Error {
-	if err := wrong(answer); err != nil {
+	err := wrong(answer)
+	if r, ok := errors.AsType[refusal](err); ok {
+		return e.refusal(r)
+	}
+	if err != nil {
 		return e.bad(err)
 	}
 	return nil
