@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/chat"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -70,33 +70,12 @@ func sinkError(err error) error {
 	return err
 }
 
-type question struct {
-	uid, id string // of the Service and the case
-	attempt int
-	digest  string
-}
-
-func questionOf(m Member) question {
+// questionOf returns the question that a member asks in this class; empty if it asks none.
+func questionOf(m Member, class string) string {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
-		return question{}
-	}
-	return question{m.uid, m.Case, m.Attempt, m.Digest}
-}
-
-func (q question) String() string {
-	if q == (question{}) {
 		return ""
 	}
-	return strings.Join([]string{q.uid, q.id, strconv.Itoa(q.attempt), q.digest}, "/")
-}
-
-func readQuestion(text string) (question, bool) {
-	p := strings.Split(text, "/")
-	if len(p) != 4 {
-		return question{}, false
-	}
-	attempt, err := strconv.Atoi(p[2])
-	return question{p[0], p[1], attempt, p[3]}, err == nil
+	return approval.Question{Cluster: m.Cluster, UID: m.uid, Class: class, Case: m.Case, Attempt: m.Attempt, Digest: m.Digest}.String()
 }
 
 const mutedFor = 24 * time.Hour
@@ -118,6 +97,6 @@ func (h Head) anew(f Facts, now time.Time) bool {
 	case now.Before(h.MutedUntil):
 		return f.Failing > h.Shown.Failing
 	}
-	q := questionOf(f.Lead).String()
+	q := questionOf(f.Lead, f.Class)
 	return q != "" && q != h.Shown.Question
 }

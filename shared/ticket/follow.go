@@ -597,7 +597,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
 	t.Facts = v.facts(t.Key, i, title, h, status).in(o.texts.language)
 	if o.card {
-		t.Question, t.Muted = questionOf(t.Facts.Lead).String(), o.c.Now().Before(h.MutedUntil)
+		t.Question, t.Muted = questionOf(t.Facts.Lead, i.class), o.c.Now().Before(h.MutedUntil)
 		if !t.Reopened() {
 			t.Said = h.lines(o.texts.language)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -146,8 +147,8 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	if len(all) > 0 {
 		f.Lead = lead(all)
 		// A question that people saw stays until it is answered.
-		asked, _ := readQuestion(h.Shown.Question)
-		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.uid && questionOf(m).digest != "" }); n >= 0 {
+		asked, _ := approval.ParseQuestion(h.Shown.Question)
+		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.UID && questionOf(m, i.class) != "" }); n >= 0 {
 			f.Lead = all[n]
 		}
 		f.Cause = f.Lead.Cause
