@@ -117,7 +117,7 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 
 func check(answer any, wrong func(any) error, e *Error) *Error {
 	err := wrong(answer)
-	if r, ok := errors.AsType[refusal](err); ok {
+	if r, ok := err.(refusal); ok {
 		return e.refusal(r)
 	}
 	if err != nil {
