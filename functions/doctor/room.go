@@ -152,30 +152,18 @@ func (m *measuring) balancer(b *doctor.LoadBalancer) {
 	}
 	if err := cmp.Or(m.Err(doctor.Listeners), b.Err(doctor.Listeners)); err != nil {
 		m.report.Unknown(about, err)
+		if b.NLB != nil {
+			return // its groups are those of its listeners
+		}
 	} else {
 		m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: listeners.Name,
 			Text: say.F("The %s %s is running out of listeners.", b.Kind(), b.ID),
 			Do:   say.F("Move some of its Services to another load balancer, or request a higher limit in the quota center."),
 		}, float64(n), listeners)
 	}
-	if err := cmp.Or(m.Err(doctor.Groups), b.Err(doctor.Groups)); err != nil {
+	servers, err := m.Servers(b)
+	if err != nil {
 		m.report.Unknown(about, err)
-		return
-	}
-	if b.NLB != nil && m.Err(doctor.Backends) != nil {
-		m.report.Unknown(about, m.Err(doctor.Backends))
-		return
-	}
-	servers, failed := 0, error(nil)
-	for _, g := range m.GroupsOf(b) {
-		servers += g.Servers
-		if b.NLB != nil {
-			failed = cmp.Or(failed, g.Failed)
-		}
-	}
-	if failed != nil {
-		m.report.Unknown(about, failed)
-		return
 	}
 	m.measure(doctor.Finding{About: about, Services: m.users[b.ID], Key: backends.Name,
 		Text: say.F("The %s %s is running out of backends.", b.Kind(), b.ID),

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
@@ -19,9 +22,19 @@ type Question struct {
 	Digest                    string
 }
 
-// String returns its form in addresses.
+// String returns its form in addresses and in the buttons of messages.
 func (q Question) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s/%d/%s", q.Cluster, q.UID, q.Class, q.Case, q.Attempt, q.Digest)
+}
+
+// ParseQuestion reads what String returns.
+func ParseQuestion(text string) (Question, bool) {
+	f := strings.Split(text, "/")
+	if len(f) != 6 || slices.Contains(f, "") {
+		return Question{}, false
+	}
+	attempt, err := strconv.Atoi(f[4])
+	return Question{Cluster: f[0], UID: f[1], Class: f[2], Case: f[3], Attempt: attempt, Digest: f[5]}, err == nil
 }
 
 // Short returns the beginning of its digest.

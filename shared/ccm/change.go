@@ -109,19 +109,23 @@ func (c *View) portChanges(ctx context.Context, lb *Instance) ([]Difference, err
 	var list []Difference
 	var listeners []port
 	if OwnsListeners(c.Service) {
-		var drift []Difference
-		var err error
+		kept, further := c.classicListeners, c.domains
 		if lb.NLB != nil {
-			drift, listeners, err = c.networkListeners(ctx, lb.ID)
-		} else {
-			drift, listeners, err = c.classicListeners(ctx, lb.ID)
+			kept, further = c.networkListeners, c.certificates
 		}
-		if err != nil {
-			if drift, err = untold("listeners", err); err != nil {
+		var err error
+		if list, listeners, err = kept(ctx, lb.ID); err != nil {
+			if list, err = untold("listeners", err); err != nil {
 				return nil, err
 			}
 		}
-		list = append(list, drift...)
+		for _, p := range listeners {
+			drift, err := further(ctx, lb.ID, p)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, drift...)
+		}
 	}
 	groups, err := c.groupChanges(ctx, lb, listeners)
 	if err != nil {
@@ -157,24 +161,13 @@ func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, [
 			}
 		}
 	}
-	list := ListenerDifferences(c.Service, all, c.Cluster)
-	for _, p := range kept {
-		if !strings.HasPrefix(p.key, "https:") {
-			continue
-		}
-		further, err := c.domains(ctx, id, p)
-		if err != nil {
-			return nil, nil, err
-		}
-		list = append(list, further...)
-	}
-	return list, kept, nil
+	return ListenerDifferences(c.Service, all, c.Cluster), kept, nil
 }
 
 // domains returns what a full sync changes on an HTTPS listener's further domains; nothing for an empty annotation (clbv1/listeners.go).
 func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
 	asked, _ := Annotation(c.Service, "domain-extensions")
-	if asked == "" {
+	if asked == "" || !strings.HasPrefix(p.key, "https:") {
 		return nil, nil
 	}
 	have, err := c.Cloud.SLB.Domains(ctx, id, p.of)
@@ -217,24 +210,13 @@ func (c *View) networkListeners(ctx context.Context, id string) ([]Difference, [
 			}
 		}
 	}
-	list := NetworkListenerDifferences(c.Service, all, c.Cluster)
-	for _, p := range kept {
-		if !strings.HasPrefix(p.key, "TCPSSL:") {
-			continue
-		}
-		further, err := c.certificates(ctx, p)
-		if err != nil {
-			return nil, nil, err
-		}
-		list = append(list, further...)
-	}
-	return list, kept, nil
+	return NetworkListenerDifferences(c.Service, all, c.Cluster), kept, nil
 }
 
 // certificates returns what a full sync changes on a TLS listener's further certificates. An empty annotation removes all of them.
-func (c *View) certificates(ctx context.Context, p port) ([]Difference, error) {
+func (c *View) certificates(ctx context.Context, _ string, p port) ([]Difference, error) {
 	asked, ok := Annotation(c.Service, "additional-cert-ids")
-	if !ok {
+	if !ok || !strings.HasPrefix(p.key, "TCPSSL:") {
 		return nil, nil
 	}
 	have, err := c.Cloud.NLB.FurtherCertificates(ctx, p.id)

@@ -83,7 +83,6 @@ func (b Balance) Shortfall() (Amount, bool) {
 
 // Balance returns the balance of the account. It needs grant.QueryAccountBalance, which RAM spells with three c.
 func (b Billing) Balance(ctx context.Context) (Balance, error) {
-	const action = "QueryAccountBalance"
 	type answer struct {
 		refusal
 		Data struct {
@@ -94,15 +93,15 @@ func (b Billing) Balance(ctx context.Context) (Balance, error) {
 	a, err := read(ctx, b.c, call[answer]{
 		request: func() requests.AcsRequest { return bssopenapi.CreateQueryAccountBalanceRequest() },
 		check: func(a answer) error {
-			if a.Success != nil && bool(*a.Success) && (a.Data.AvailableAmount == nil || a.Data.Currency == "") {
+			if err := a.check(); err != nil {
+				return err
+			}
+			if a.Data.AvailableAmount == nil || a.Data.Currency == "" {
 				return lack("AvailableAmount and Currency of the account")
 			}
-			return a.check()
+			return nil
 		},
 	})
-	if err == nil {
-		err = a.err("bssopenapi", action)
-	}
 	if err != nil {
 		return Balance{}, err
 	}

@@ -101,6 +101,7 @@ func question(request requests.AcsRequest) (string, error) {
 // A call is a request that can be repeated. Each try needs a new request, because the SDK writes into it.
 type call[T any] struct {
 	request func() requests.AcsRequest
+	needs   needs
 	check   func(T) error // what is wrong with an answer, or nil; may be nil. It is called for each caller
 	gone    []string      // codes that mean that the object does not exist
 	about   string        // what a write is about, for audits
@@ -109,9 +110,23 @@ type call[T any] struct {
 	afresh  bool          // bypass the memory
 }
 
+// needs are arguments that must not be empty, since some actions take an empty one for everything, by what an error calls them.
+type needs []struct{ name, value string }
+
+func (n needs) missing(request func() requests.AcsRequest) error {
+	for _, argument := range n {
+		if argument.value == "" {
+			r := request()
+			return absent(strings.ToLower(r.GetProduct()), r.GetActionName(), argument.name)
+		}
+	}
+	return nil
+}
+
 // An asking is a call whose answer has no type, which saves every function program 4 kB of code per type.
 type asking struct {
 	request func() requests.AcsRequest
+	needs   needs
 	into    func() any      // a pointer for the answer of the next try
 	check   func(any) error // what is wrong with the answer behind the pointer, or nil
 	gone    []string
@@ -123,7 +138,7 @@ type asking struct {
 
 func (k call[T]) asking() asking {
 	return asking{
-		request: k.request, gone: k.gone, about: k.about, wide: k.wide, sharing: k.sharing, afresh: k.afresh,
+		request: k.request, needs: k.needs, gone: k.gone, about: k.about, wide: k.wide, sharing: k.sharing, afresh: k.afresh,
 		into: func() any { return new(T) },
 		check: func(answer any) error {
 			if k.check == nil {
@@ -144,6 +159,9 @@ func read[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 }
 
 func (c *client) read(ctx context.Context, k asking) (any, error) {
+	if err := k.needs.missing(k.request); err != nil {
+		return nil, err
+	}
 	for n := 1; ; n++ {
 		answer, err := c.try(ctx, k)
 		if err == nil || n >= c.most(err) || !err.passing() || !sleep(ctx, c.pause(n)) {
@@ -160,8 +178,8 @@ func (c *client) most(err *Error) int {
 }
 
 func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
-	if c.dry {
-		return *new(T), nil
+	if err := k.needs.missing(k.request); err != nil || c.dry {
+		return *new(T), err
 	}
 	answer, err := c.try(ctx, k.asking())
 	if err != nil {
@@ -171,8 +189,8 @@ func write[T any](ctx context.Context, c *client, k call[T]) (T, error) {
 }
 
 // change makes a write whose answer contains only its success. about is the object, for audits; gone are the codes for a missing object.
-func (c *client) change(ctx context.Context, about string, gone []string, request requests.AcsRequest) error {
-	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, about: about, gone: gone})
+func (c *client) change(ctx context.Context, needs needs, about string, gone []string, request requests.AcsRequest) error {
+	_, err := write(ctx, c, call[none]{request: func() requests.AcsRequest { return request }, needs: needs, about: about, gone: gone})
 	return err
 }
 

@@ -116,7 +116,11 @@ func decode(body []byte, rpc bool, into any, wrong func(any) error, e *Error) *E
 }
 
 func check(answer any, wrong func(any) error, e *Error) *Error {
-	if err := wrong(answer); err != nil {
+	err := wrong(answer)
+	if r, ok := err.(refusal); ok {
+		return e.refusal(r)
+	}
+	if err != nil {
 		return e.bad(err)
 	}
 	return nil
@@ -129,7 +133,7 @@ func (e *Error) bad(err error) *Error {
 
 type none struct{}
 
-// absent returns the error for an empty argument, which some actions take for everything.
+// absent returns the error for an empty argument; see needs.
 func absent(product, action, what string) error {
 	return &Error{Product: product, Action: action, Code: codeNotSent, Message: "the " + what + " is empty"}
 }

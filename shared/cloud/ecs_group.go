@@ -32,10 +32,6 @@ type SecurityRule struct {
 
 // SecurityGroups returns the security groups of the region with this tag, without their rules. It needs grant.DescribeSecurityGroups.
 func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityGroup, error) {
-	const action = "DescribeSecurityGroups"
-	if key == "" || value == "" {
-		return nil, absent("ecs", action, "tag")
-	}
 	type group struct {
 		SecurityGroupID   text `json:"SecurityGroupId"`
 		SecurityGroupName text
@@ -45,7 +41,8 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 		NextToken      text
 		SecurityGroups *struct{ SecurityGroup []group }
 	}
-	list, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, group]{
+	list, err := chained("ecs", "DescribeSecurityGroups", pages(ctx, e.c, listing[string, answer, group]{
+		needs: needs{{"key of the tag", key}, {"value of the tag", value}},
 		request: func(token string) requests.AcsRequest {
 			r := ecs.CreateDescribeSecurityGroupsRequest()
 			r.Tag = &[]ecs.DescribeSecurityGroupsTag{{Key: key, Value: value}}
@@ -65,22 +62,14 @@ func (e ECS) SecurityGroups(ctx context.Context, key, value string) ([]SecurityG
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []SecurityGroup
-	for _, g := range list {
-		out = append(out, SecurityGroup{ID: string(g.SecurityGroupID), Name: string(g.SecurityGroupName), Description: string(g.Description)})
-	}
-	return sorted(out, func(g SecurityGroup) string { return g.ID }), nil
+	out := values(list, func(g group) SecurityGroup {
+		return SecurityGroup{ID: string(g.SecurityGroupID), Name: string(g.SecurityGroupName), Description: string(g.Description)}
+	})
+	return sorted(out, func(g SecurityGroup) string { return g.ID }), err
 }
 
 // SecurityGroup returns a group with its rules for incoming traffic in their order, or ErrNotFound. It needs grant.DescribeSecurityGroupAttribute.
 func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error) {
-	const action = "DescribeSecurityGroupAttribute"
-	if id == "" {
-		return SecurityGroup{}, absent("ecs", action, "security group ID")
-	}
 	type rule struct {
 		SecurityGroupRuleID text `json:"SecurityGroupRuleId"`
 		Direction           text
@@ -102,7 +91,8 @@ func (e ECS) SecurityGroup(ctx context.Context, id string) (SecurityGroup, error
 		Permissions       *struct{ Permission []rule }
 	}
 	g := SecurityGroup{ID: id, Rules: []SecurityRule{}}
-	list, err := chained("ecs", action, pages(ctx, e.c, listing[string, answer, rule]{
+	list, err := chained("ecs", "DescribeSecurityGroupAttribute", pages(ctx, e.c, listing[string, answer, rule]{
+		needs: needs{{"security group ID", id}},
 		request: func(token string) requests.AcsRequest {
 			r := ecs.CreateDescribeSecurityGroupAttributeRequest()
 			r.SecurityGroupId, r.Direction = id, "ingress"

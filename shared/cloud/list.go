@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -24,6 +23,7 @@ type pageOf[T any] struct {
 // A listing is a list in pages. Each is requested by a P, a number or a token, and is part of an answer A, with items W.
 type listing[P comparable, A, W any] struct {
 	request   func(P) requests.AcsRequest
+	needs     needs                      // as in call
 	page      func(A) (pageOf[W], error) // the part of the list in an answer, or what the answer lacks
 	check     func(W) error              // what is wrong with an item, or nil
 	gone      []string                   // as in call
@@ -47,7 +47,7 @@ func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, 
 	had := map[P]bool{}
 	return func(at P) (pageOf[W], error) {
 		a, err := read(ctx, c, call[A]{
-			request: func() requests.AcsRequest { return l.request(at) }, check: check, gone: l.gone, sharing: l.shareable, afresh: had[at],
+			request: func() requests.AcsRequest { return l.request(at) }, needs: l.needs, check: check, gone: l.gone, sharing: l.shareable, afresh: had[at],
 		})
 		had[at] = true
 		if err != nil {
@@ -143,12 +143,26 @@ func chained[T any](product, action string, fetch func(token string) (pageOf[T],
 	return nil, endless(product, action, "the list does not end")
 }
 
-func sorted[T any](list []T, id func(T) string) []T {
-	order(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
-	return slices.CompactFunc(list, func(a, b T) bool { return id(a) == id(b) })
+func values[W, T any](list []W, value func(W) T) []T {
+	var out []T
+	for _, w := range list {
+		out = append(out, value(w))
+	}
+	return out
 }
 
-// order sorts a list. Package slices would compile a sorter of 15 kB per type into each function program.
+// sorted sorts a list and leaves out what was on two pages.
+func sorted[T any](list []T, id func(T) string) (out []T) {
+	order(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
+	for i := range list {
+		if i == 0 || id(list[i]) != id(list[i-1]) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// order sorts a list. Package slices would compile a sorter of 15 kB per type into each function program, and its CompactFunc 1.5 kB.
 func order[T any](list []T, compare func(a, b T) int) {
 	sort.Slice(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
 }

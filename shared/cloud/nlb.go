@@ -141,10 +141,8 @@ var nlbGone = []string{"ResourceNotFound.loadBalancer", "ResourceNotFound.LoadBa
 
 // LoadBalancer returns a network load balancer. The error is ErrNotFound only if the API says so. It needs grant.GetNLB.
 func (n NLB) LoadBalancer(ctx context.Context, id string) (NetworkLoadBalancer, error) {
-	if id == "" {
-		return NetworkLoadBalancer{}, absent("nlb", "GetLoadBalancerAttribute", "load balancer ID")
-	}
 	w, err := read(ctx, n.c, call[wireNLB]{
+		needs: needs{{"load balancer ID", id}},
 		request: func() requests.AcsRequest {
 			r := nlb.CreateGetLoadBalancerAttributeRequest()
 			r.LoadBalancerId = id
@@ -203,27 +201,17 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 		},
 		check: wireNLB.check,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []NetworkLoadBalancer
-	for _, w := range list {
-		out = append(out, w.value())
-	}
-	return sorted(out, func(l NetworkLoadBalancer) string { return l.ID }), nil
+	return sorted(values(list, wireNLB.value), func(l NetworkLoadBalancer) string { return l.ID }), err
 }
 
 // Tags returns all tags of a network load balancer, perhaps none, or ErrNotFound. It needs grant.ListNLBTags.
 func (n NLB) Tags(ctx context.Context, id string) (map[string]string, error) {
-	const action = "ListTagResources"
-	if id == "" {
-		return nil, absent("nlb", action, "load balancer ID")
-	}
 	type answer struct {
 		NextToken    text
 		TagResources *[]wireTag
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireTag]{
+	list, err := chained("nlb", "ListTagResources", pages(ctx, n.c, listing[string, answer, wireTag]{
+		needs: needs{{"load balancer ID", id}},
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListTagResourcesRequest()
 			r.ResourceType = "loadbalancer"
@@ -277,16 +265,13 @@ func (l *wireNetworkListener) UnmarshalJSON(b []byte) error {
 
 // Listeners returns the listeners of a network load balancer, sorted by port and protocol. It needs grant.ListNLBListeners.
 func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error) {
-	const action = "ListListeners"
-	if id == "" {
-		return nil, absent("nlb", action, "load balancer ID")
-	}
 	type answer struct {
 		TotalCount number
 		NextToken  text
 		Listeners  []wireNetworkListener
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireNetworkListener]{
+	list, err := chained("nlb", "ListListeners", pages(ctx, n.c, listing[string, answer, wireNetworkListener]{
+		needs: needs{{"load balancer ID", id}},
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListListenersRequest()
 			r.LoadBalancerIds = &[]string{id}
@@ -304,28 +289,20 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 		},
 		gone: nlbGone,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []NetworkListener
-	for _, l := range list {
-		out = append(out, NetworkListener{
+	out := values(list, func(l wireNetworkListener) NetworkListener {
+		return NetworkListener{
 			ID: string(l.ListenerID), Port: int(l.ListenerPort.n), First: string(l.StartPort), Last: string(l.EndPort), Protocol: string(l.ListenerProtocol),
 			Status: string(l.ListenerStatus), ServerGroup: string(l.ServerGroupID), Description: string(l.ListenerDescription), Config: l.config,
-		})
-	}
+		}
+	})
 	order(out, func(a, b NetworkListener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.ID, b.ID))
 	})
-	return out, nil
+	return out, err
 }
 
 // FurtherCertificates returns the sorted IDs of a listener's certificates but the first, or ErrNotFound. It needs grant.ListListenerCertificates.
 func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]string, error) {
-	const action = "ListListenerCertificates"
-	if listenerID == "" {
-		return nil, absent("nlb", action, "listener ID")
-	}
 	type certificate struct {
 		CertificateID text `json:"CertificateId"`
 		IsDefault     on
@@ -334,7 +311,8 @@ func (n NLB) FurtherCertificates(ctx context.Context, listenerID string) ([]stri
 		NextToken    text
 		Certificates *[]certificate
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, certificate]{
+	list, err := chained("nlb", "ListListenerCertificates", pages(ctx, n.c, listing[string, answer, certificate]{
+		needs: needs{{"listener ID", listenerID}},
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListListenerCertificatesRequest()
 			r.ListenerId = listenerID

@@ -43,32 +43,24 @@ func (g *wireServerGroup) UnmarshalJSON(b []byte) error {
 
 // ServerGroups returns the region's server groups with this tag, by ID. An empty list proves nothing; see Find. It needs grant.ListServerGroups.
 func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]ServerGroup, error) {
-	if tagKey == "" {
-		return nil, absent("nlb", listServerGroups, "tag key")
-	}
-	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) {
+	return n.serverGroups(ctx, needs{{"key of the tag", tagKey}}, func(r *nlb.ListServerGroupsRequest) {
 		r.Tag = &[]nlb.ListServerGroupsTag{{Key: tagKey, Value: tagValue}}
 	})
 }
 
 // ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
-	if len(ids) == 0 {
-		return nil, absent("nlb", listServerGroups, "server group ID")
-	}
-	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
+	return n.serverGroups(ctx, needs{{"list of server groups", strings.Join(ids, ",")}}, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
 }
 
-const listServerGroups = "ListServerGroups"
-
-func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
-	const action = listServerGroups
+func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
 	type answer struct {
 		TotalCount   number
 		NextToken    text
 		ServerGroups []wireServerGroup
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServerGroup]{
+	list, err := chained("nlb", "ListServerGroups", pages(ctx, n.c, listing[string, answer, wireServerGroup]{
+		needs: needs,
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupsRequest()
 			which(r)
@@ -85,25 +77,17 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []ServerGroup
-	for _, g := range list {
-		out = append(out, ServerGroup{
+	out := values(list, func(g wireServerGroup) ServerGroup {
+		return ServerGroup{
 			ID: string(g.ServerGroupID), Name: string(g.ServerGroupName), VPC: string(g.VpcID), Protocol: string(g.Protocol), Status: string(g.ServerGroupStatus),
 			Config: g.config,
-		})
-	}
-	return sorted(out, func(g ServerGroup) string { return g.ID }), nil
+		}
+	})
+	return sorted(out, func(g ServerGroup) string { return g.ID }), err
 }
 
 // Servers returns the backends of a server group, sorted by ID, IP address and port, or ErrNotFound. It needs grant.ListServerGroupServers.
 func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
-	const action = "ListServerGroupServers"
-	if groupID == "" {
-		return nil, absent("nlb", action, "server group ID")
-	}
 	type wireServer struct {
 		ServerGroupID text `json:"ServerGroupId"`
 		ServerID      text `json:"ServerId"`
@@ -118,7 +102,8 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		NextToken  text
 		Servers    []wireServer
 	}
-	list, err := chained("nlb", action, pages(ctx, n.c, listing[string, answer, wireServer]{
+	list, err := chained("nlb", "ListServerGroupServers", pages(ctx, n.c, listing[string, answer, wireServer]{
+		needs: needs{{"server group ID", groupID}},
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupServersRequest()
 			r.ServerGroupId = groupID
@@ -139,16 +124,12 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 		},
 		gone: []string{"ResourceNotFound.serverGroup", "ResourceNotFound.ServerGroup"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Backend
-	for _, s := range list {
-		out = append(out, Backend{
+	out := values(list, func(s wireServer) Backend {
+		return Backend{
 			ID: string(s.ServerID), IP: string(s.ServerIP), Type: strings.ToLower(string(s.ServerType)), Port: int(s.Port.n), Weight: int(s.Weight.n),
 			Description: string(s.Description),
-		})
-	}
+		}
+	})
 	order(out, byBackend)
-	return out, nil
+	return out, err
 }

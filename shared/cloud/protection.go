@@ -10,12 +10,9 @@ import (
 
 // Unprotect turns off the deletion protection of a load balancer. It may be repeated. It needs grant.ProtectSLB.
 func (w SLBWriter) Unprotect(ctx context.Context, id string) error {
-	if id == "" {
-		return absent("slb", "SetLoadBalancerDeleteProtection", "load balancer ID")
-	}
 	r := slb.CreateSetLoadBalancerDeleteProtectionRequest()
 	r.LoadBalancerId, r.DeleteProtection = id, "off"
-	return w.c.change(ctx, id, []string{"InvalidLoadBalancerId.NotFound"}, r)
+	return w.c.change(ctx, needs{{"load balancer ID", id}}, id, []string{"InvalidLoadBalancerId.NotFound"}, r)
 }
 
 // Protect turns on the deletion protection of an NLB. It may be repeated. It needs grant.ProtectNLB.
@@ -25,10 +22,7 @@ func (w NLBWriter) Protect(ctx context.Context, id string) error { return w.prot
 func (w NLBWriter) Unprotect(ctx context.Context, id string) error { return w.protect(ctx, id, false) }
 
 func (w NLBWriter) protect(ctx context.Context, id string, on bool) error {
-	if id == "" {
-		return absent("nlb", "UpdateLoadBalancerProtection", "load balancer ID")
-	}
 	r := nlb.CreateUpdateLoadBalancerProtectionRequest()
 	r.LoadBalancerId, r.DeletionProtectionEnabled = id, requests.NewBoolean(on)
-	return w.c.change(ctx, id, nlbGone, r)
+	return w.c.change(ctx, needs{{"load balancer ID", id}}, id, nlbGone, r)
 }

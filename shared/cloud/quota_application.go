@@ -80,16 +80,13 @@ func (w wireApplication) value() QuotaApplication {
 
 // Applications returns all applications for the product's quota with this code, the newest first. It needs grant.ListQuotaApplications.
 func (q Quotas) Applications(ctx context.Context, product, code string) ([]QuotaApplication, error) {
-	const action = "ListQuotaApplications"
-	if product == "" || code == "" {
-		return nil, absent("quotas", action, "product or the code of the quota")
-	}
 	type answer struct {
 		TotalCount        number
 		NextToken         text
 		QuotaApplications []wireApplication
 	}
-	list, err := chained("quotas", action, pages(ctx, q.c, listing[string, answer, wireApplication]{
+	list, err := chained("quotas", "ListQuotaApplications", pages(ctx, q.c, listing[string, answer, wireApplication]{
+		needs: needs{{"product", product}, {"code of the quota", code}},
 		request: func(token string) requests.AcsRequest {
 			r := quotas.CreateListQuotaApplicationsRequest()
 			r.ProductCode, r.QuotaActionCode = product, code
@@ -106,25 +103,16 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 			return w.check()
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []QuotaApplication
-	for _, w := range list {
-		out = append(out, w.value())
-	}
+	out := values(list, wireApplication.value)
 	slices.SortStableFunc(out, func(a, b QuotaApplication) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	return out, nil
+	return out, err
 }
 
 // Apply applies for the limit desired of a quota, in its dimensions, which is decided within two days. It fails while another application is
 // open; see Applications. It needs grant.CreateQuotaApplication.
 func (w QuotaWriter) Apply(ctx context.Context, product, code string, dimensions map[string]string, desired float64, reason string) error {
-	const action = "CreateQuotaApplication"
-	if product == "" || code == "" || reason == "" {
-		return absent("quotas", action, "product, the code of the quota or the reason")
-	}
 	_, err := write(ctx, w.c, call[wireApplication]{
+		needs: needs{{"product", product}, {"code of the quota", code}, {"reason", reason}},
 		request: func() requests.AcsRequest {
 			r := quotas.CreateCreateQuotaApplicationRequest()
 			r.ProductCode, r.QuotaActionCode, r.Reason = product, code, reason

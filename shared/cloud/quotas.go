@@ -81,16 +81,13 @@ func (w wireQuota) value() Quota {
 
 // List returns the quotas of a category whose name or description has the keyword, by name and code. It needs grant.ListProductQuotas.
 func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]Quota, error) {
-	const action = "ListProductQuotas"
-	if product == "" || category == "" {
-		return nil, absent("quotas", action, "product or the category")
-	}
 	type answer struct {
 		TotalCount number
 		NextToken  text
 		Quotas     []wireQuota
 	}
-	list, err := chained("quotas", action, pages(ctx, q.c, listing[string, answer, wireQuota]{
+	list, err := chained("quotas", "ListProductQuotas", pages(ctx, q.c, listing[string, answer, wireQuota]{
+		needs: needs{{"product", product}, {"category of the quotas", category}},
 		request: func(token string) requests.AcsRequest {
 			r := quotas.CreateListProductQuotasRequest()
 			r.ProductCode, r.QuotaCategory, r.KeyWord = product, category, keyword
@@ -107,15 +104,9 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Quota
-	for _, w := range list {
-		out = append(out, w.value())
-	}
+	out := values(list, wireQuota.value)
 	order(out, func(a, b Quota) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code)) })
-	return out, nil
+	return out, err
 }
 
 type decimal struct {

@@ -61,15 +61,13 @@ func partial[W any](t truncated, items []W) (pageOf[W], error) {
 
 // RolePolicies returns the policies that are attached to a role, or ErrNotFound. It needs grant.ListPoliciesForRole.
 func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error) {
-	if role == "" {
-		return nil, absent("ram", "ListPoliciesForRole", "role name")
-	}
 	type wirePolicy struct{ PolicyName, PolicyType text }
 	type answer struct {
 		truncated
 		Policies *struct{ Policy []wirePolicy }
 	}
 	list, err := chained("ram", "ListPoliciesForRole", pages(ctx, r.c, listing[string, answer, wirePolicy]{
+		needs: needs{{"role name", role}},
 		request: func(token string) requests.AcsRequest {
 			q := ram.CreateListPoliciesForRoleRequest()
 			q.RoleName = role
@@ -90,14 +88,10 @@ func (r RAM) RolePolicies(ctx context.Context, role string) ([]PolicyRef, error)
 		},
 		gone: []string{"EntityNotExist.Role"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []PolicyRef
-	for _, p := range list {
-		out = append(out, PolicyRef{string(p.PolicyName), string(p.PolicyType)})
-	}
-	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), nil
+	out := values(list, func(p wirePolicy) PolicyRef {
+		return PolicyRef{string(p.PolicyName), string(p.PolicyType)}
+	})
+	return sorted(out, func(p PolicyRef) string { return p.Name + "\x00" + p.Type }), err
 }
 
 // mark requests the page with this token, for which the SDK's requests have no field.
@@ -109,14 +103,12 @@ func mark(params map[string]string, token string) {
 
 // Policy returns the policy of this name and type, or ErrNotFound. It needs grant.GetPolicy.
 func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
-	if name == "" || typ == "" {
-		return Policy{}, absent("ram", "GetPolicy", "name or the type of the policy")
-	}
 	type answer struct {
 		Policy               struct{ PolicyName, PolicyType, DefaultVersion text }
 		DefaultPolicyVersion struct{ VersionID, PolicyDocument text }
 	}
 	a, err := read(ctx, r.c, call[answer]{
+		needs: needs{{"name of the policy", name}, {"type of the policy", typ}},
 		request: func() requests.AcsRequest {
 			q := ram.CreateGetPolicyRequest()
 			q.PolicyName, q.PolicyType = name, typ
@@ -150,14 +142,12 @@ type wireVersion struct {
 
 // PolicyVersions returns all versions of the policy of this name and type, or ErrNotFound. It needs grant.ListPolicyVersions.
 func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVersion, error) {
-	if name == "" || typ == "" {
-		return nil, absent("ram", "ListPolicyVersions", "name or the type of the policy")
-	}
 	type answer struct {
 		truncated
 		PolicyVersions *struct{ PolicyVersion []wireVersion }
 	}
 	list, err := chained("ram", "ListPolicyVersions", pages(ctx, r.c, listing[string, answer, wireVersion]{
+		needs: needs{{"name of the policy", name}, {"type of the policy", typ}},
 		request: func(token string) requests.AcsRequest {
 			q := ram.CreateListPolicyVersionsRequest()
 			q.PolicyName, q.PolicyType = name, typ
@@ -199,9 +189,6 @@ func (r RAM) PolicyVersions(ctx context.Context, name, typ string) ([]PolicyVers
 
 // PolicyRoles returns the entities to which the policy of this name and type is attached, or ErrNotFound. It needs grant.ListEntitiesForPolicy.
 func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error) {
-	if name == "" || typ == "" {
-		return Entities{}, absent("ram", "ListEntitiesForPolicy", "name or the type of the policy")
-	}
 	type answer struct {
 		truncated
 		Roles  *struct{ Role []struct{ RoleName text } }
@@ -209,6 +196,7 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 		Groups *struct{ Group []struct{ GroupName text } }
 	}
 	list, err := chained("ram", "ListEntitiesForPolicy", pages(ctx, r.c, listing[string, answer, answer]{
+		needs: needs{{"name of the policy", name}, {"type of the policy", typ}},
 		request: func(token string) requests.AcsRequest {
 			q := ram.CreateListEntitiesForPolicyRequest()
 			q.PolicyName, q.PolicyType = name, typ
@@ -250,34 +238,25 @@ func (r RAM) PolicyRoles(ctx context.Context, name, typ string) (Entities, error
 // versions; it removes none. It is ErrNotFound for a missing policy. A repeated call adds another: after an error, read
 // PolicyVersions first. It needs grant.CreatePolicyVersion.
 func (w RAMWriter) CreatePolicyVersion(ctx context.Context, name, document string) error {
-	if name == "" || document == "" {
-		return absent("ram", "CreatePolicyVersion", "name or the document of the policy")
-	}
 	q := ram.CreateCreatePolicyVersionRequest()
 	q.PolicyName, q.PolicyDocument = name, document
 	q.SetAsDefault = requests.NewBoolean(true)
-	return w.c.change(ctx, "policy/"+name, policyGone, q)
+	return w.c.change(ctx, needs{{"name of the policy", name}, {"document of the policy", document}}, "policy/"+name, policyGone, q)
 }
 
 // DeletePolicyVersion deletes a version of a custom policy, or returns ErrConflict for the default or ErrNotFound. It needs grant.DeletePolicyVersion.
 func (w RAMWriter) DeletePolicyVersion(ctx context.Context, name, version string) error {
-	if name == "" || version == "" {
-		return absent("ram", "DeletePolicyVersion", "name or the version of the policy")
-	}
 	q := ram.CreateDeletePolicyVersionRequest()
 	q.PolicyName, q.VersionId = name, version
-	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
+	return w.c.change(ctx, needs{{"name of the policy", name}, {"version of the policy", version}}, "policy/"+name+"/"+version, policyGone, q)
 }
 
 // SetDefaultPolicyVersion changes a custom policy's default version, or returns ErrNotFound. It may be repeated. It needs
 // grant.SetDefaultPolicyVersion.
 func (w RAMWriter) SetDefaultPolicyVersion(ctx context.Context, name, version string) error {
-	if name == "" || version == "" {
-		return absent("ram", "SetDefaultPolicyVersion", "name or the version of the policy")
-	}
 	q := ram.CreateSetDefaultPolicyVersionRequest()
 	q.PolicyName, q.VersionId = name, version
-	return w.c.change(ctx, "policy/"+name+"/"+version, policyGone, q)
+	return w.c.change(ctx, needs{{"name of the policy", name}, {"version of the policy", version}}, "policy/"+name+"/"+version, policyGone, q)
 }
 
 var policyGone = []string{"EntityNotExist.Policy", "EntityNotExist.Policy.Version"}

@@ -130,6 +130,8 @@ type wireTag struct {
 	TagKey, TagValue text
 }
 
+var tagsGone = []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}
+
 func tagsOf(list []wireTag) map[string]string {
 	tags := map[string]string{}
 	for _, t := range list {
@@ -257,10 +259,8 @@ func byBackend(a, b Backend) int {
 // LoadBalancer returns a load balancer with its ports and the backends of its default group. The error is ErrNotFound only if the API
 // answers InvalidLoadBalancerId.NotFound. It needs grant.DescribeLoadBalancerAttribute.
 func (s SLB) LoadBalancer(ctx context.Context, id string) (LoadBalancer, error) {
-	if id == "" {
-		return LoadBalancer{}, absent("slb", "DescribeLoadBalancerAttribute", "load balancer ID")
-	}
 	w, err := read(ctx, s.c, call[wireLoadBalancer]{
+		needs: needs{{"load balancer ID", id}},
 		request: func() requests.AcsRequest {
 			r := slb.CreateDescribeLoadBalancerAttributeRequest()
 			r.LoadBalancerId = id
@@ -343,9 +343,7 @@ func (s SLB) LoadBalancers(ctx context.Context, f LBFilter) ([]LoadBalancer, err
 		if err != nil {
 			return nil, err
 		}
-		for _, w := range part {
-			all = append(all, w.value())
-		}
+		all = append(all, values(part, wireLoadBalancer.value)...)
 	}
 	return sorted(all, func(lb LoadBalancer) string { return lb.ID }), nil
 }
@@ -364,9 +362,6 @@ func (s SLB) Tags(ctx context.Context, id string) (map[string]string, error) {
 
 // Listeners returns the listeners of a load balancer, sorted by port and protocol, or ErrNotFound. It needs grant.DescribeLoadBalancerListeners.
 func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
-	if id == "" {
-		return nil, absent("slb", "DescribeLoadBalancerListeners", "load balancer ID")
-	}
 	type wireListener struct {
 		LoadBalancerID    text `json:"LoadBalancerId"`
 		ListenerPort      number
@@ -392,6 +387,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		Listeners *[]wireListener
 	}
 	list, err := chained("slb", "DescribeLoadBalancerListeners", pages(ctx, s.c, listing[string, answer, wireListener]{
+		needs: needs{{"load balancer ID", id}},
 		request: func(token string) requests.AcsRequest {
 			r := slb.CreateDescribeLoadBalancerListenersRequest()
 			r.LoadBalancerId = &[]string{id}
@@ -503,9 +499,6 @@ func scalars(objects ...map[string]json.RawMessage) (out map[string]string, part
 
 // VServerGroups returns a load balancer's groups with listeners and rules, without backends, or ErrNotFound. It needs grant.DescribeVServerGroups.
 func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, error) {
-	if id == "" {
-		return nil, absent("slb", "DescribeVServerGroups", "load balancer ID")
-	}
 	type group struct {
 		VServerGroupID    text `json:"VServerGroupId"`
 		VServerGroupName  text
@@ -531,6 +524,7 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 		VServerGroups *struct{ VServerGroup []group }
 	}
 	a, err := read(ctx, s.c, call[answer]{
+		needs: needs{{"load balancer ID", id}},
 		request: func() requests.AcsRequest {
 			r := slb.CreateDescribeVServerGroupsRequest()
 			r.LoadBalancerId = id
@@ -571,9 +565,6 @@ func (s SLB) VServerGroups(ctx context.Context, id string) ([]VServerGroup, erro
 
 // VServerGroup returns a vServer group and its backends, without its listeners, or ErrNotFound. It needs grant.DescribeVServerGroupAttribute.
 func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) {
-	if id == "" {
-		return VServerGroup{}, absent("slb", "DescribeVServerGroupAttribute", "vServer group ID")
-	}
 	type answer struct {
 		VServerGroupID   text `json:"VServerGroupId"`
 		VServerGroupName text
@@ -581,6 +572,7 @@ func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) 
 		BackendServers   *wireBackends
 	}
 	a, err := read(ctx, s.c, call[answer]{
+		needs: needs{{"vServer group ID", id}},
 		request: func() requests.AcsRequest {
 			r := slb.CreateDescribeVServerGroupAttributeRequest()
 			r.VServerGroupId = id
@@ -614,24 +606,18 @@ func (s SLB) VServerGroup(ctx context.Context, id string) (VServerGroup, error) 
 
 // Tag sets a tag of a load balancer, which holds 20; one more is an error. It may be repeated. It needs grant.TagSLB.
 func (w SLBWriter) Tag(ctx context.Context, id, key, value string) error {
-	if id == "" || key == "" {
-		return absent("slb", "TagResources", "load balancer ID or the tag's key")
-	}
 	r := slb.CreateTagResourcesRequest()
 	r.ResourceType = "instance"
 	r.ResourceId = &[]string{id}
 	r.Tag = &[]slb.TagResourcesTag{{Key: key, Value: value}}
-	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
+	return w.c.change(ctx, needs{{"load balancer ID", id}, {"key of the tag", key}}, id, tagsGone, r)
 }
 
 // Untag removes the tag with this key, if any, from a load balancer. It may be repeated. It needs grant.UntagSLB.
 func (w SLBWriter) Untag(ctx context.Context, id, key string) error {
-	if id == "" || key == "" {
-		return absent("slb", "UntagResources", "load balancer ID or the tag's key")
-	}
 	r := slb.CreateUntagResourcesRequest()
 	r.ResourceType = "instance"
 	r.ResourceId = &[]string{id}
 	r.TagKey = &[]string{key}
-	return w.c.change(ctx, id, []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"}, r)
+	return w.c.change(ctx, needs{{"load balancer ID", id}, {"key of the tag", key}}, id, tagsGone, r)
 }

@@ -28,7 +28,7 @@ func (w SLBWriter) listener(ctx context.Context, action, id string, l ListenerPo
 	if id == "" || l.Port == 0 || !slices.Contains(protocols, l.Protocol) {
 		return absent("slb", action, "load balancer ID, the port or the protocol of the listener")
 	}
-	return w.c.change(ctx, fmt.Sprintf("%s/%s:%d", id, l.Protocol, l.Port), []string{"InvalidLoadBalancerId.NotFound"},
+	return w.c.change(ctx, nil, fmt.Sprintf("%s/%s:%d", id, l.Protocol, l.Port), []string{"InvalidLoadBalancerId.NotFound"},
 		listenerRequest(action, id, l.Port, params))
 }
 

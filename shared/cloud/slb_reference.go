@@ -108,12 +108,7 @@ func (s SLB) ACLs(ctx context.Context) ([]ACL, error) {
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []ACL
-	for _, w := range list {
-		out = append(out, ACL{ID: string(w.AclID), Name: string(w.AclName), IPVersion: string(w.AddressIPVersion)})
-	}
-	return out, nil
+	return values(list, func(w wireACL) ACL {
+		return ACL{ID: string(w.AclID), Name: string(w.AclName), IPVersion: string(w.AddressIPVersion)}
+	}), err
 }

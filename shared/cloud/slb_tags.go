@@ -71,6 +71,6 @@ func (s SLB) tagsOf(ctx context.Context, ids []string) ([]wireTag, error) {
 			}
 			return nil
 		},
-		gone: []string{"InvalidResourceId.NotFound", "InvalidLoadBalancerId.NotFound"},
+		gone: tagsGone,
 	}))
 }

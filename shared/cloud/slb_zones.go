@@ -22,10 +22,9 @@ var stockKinds = map[string]string{"internet": "classic_internet", "intranet": "
 // Available returns the zone pairs of the region with stock for an address type ("internet" or "intranet") and IP version ("ipv4" or
 // "ipv6"), sorted; perhaps none. It needs grant.DescribeAvailableResource.
 func (s SLB) Available(ctx context.Context, addressType, ipVersion string) ([]ZonePair, error) {
-	const action = "DescribeAvailableResource"
 	kind := stockKinds[addressType]
 	if kind == "" || ipVersion == "" {
-		return nil, absent("slb", action, "address type or the IP version")
+		return nil, absent("slb", "DescribeAvailableResource", "address type or the IP version")
 	}
 	type wirePair struct {
 		MasterZoneID     text `json:"MasterZoneId"`

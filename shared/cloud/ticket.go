@@ -33,100 +33,83 @@ type TicketState struct {
 // (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-listtickets).
 var closed = []string{"6", "confirmed", "completed"}
 
-// refusal is how support and billing refuse: with a status of 200.
+// refusal is how support and billing refuse, with a status of 200. Their code may be a status.
 type refusal struct {
 	Success *on
 	Code    text
 	Message text
 }
 
+// Error returns the message.
+func (r refusal) Error() string { return string(r.Message) }
+
 func (r refusal) check() error {
-	if r.Success == nil {
+	switch {
+	case r.Success == nil:
 		return lack("Success")
+	case !bool(*r.Success):
+		return r
 	}
 	return nil
 }
 
-func (r refusal) err(product, action string) error {
-	if bool(*r.Success) {
-		return nil
-	}
-	status, err := strconv.Atoi(string(r.Code))
-	if err != nil {
-		status = 200
-	}
+// refusal fills in and returns e.
+func (e *Error) refusal(r refusal) *Error {
 	clean := redactor{}.clean
-	return &Error{
-		Product: product, Action: action, Code: clean(string(r.Code)), Message: clean(string(r.Message)),
-		Status: status, kind: kindOf(string(r.Code), status, nil),
+	e.Code, e.Message = clean(string(r.Code)), clean(string(r.Message))
+	if status, err := strconv.Atoi(string(r.Code)); err == nil {
+		e.Status = status
 	}
+	e.kind = kindOf(string(r.Code), e.Status, nil)
+	return e
 }
 
 // Find returns the tickets of the account that contain the keyword, sorted by ID. It needs grant.ListTickets.
 func (t Tickets) Find(ctx context.Context, keyword string) ([]TicketState, error) {
-	const action = "ListTickets"
-	if keyword == "" {
-		return nil, absent("workorder", action, "keyword")
+	type ticket struct {
+		TicketID text `json:"TicketId"`
+		Status   struct{ Label, Value text }
 	}
 	type answer struct {
 		refusal
 		TotalCount number
-		Data       []struct {
-			TicketID text `json:"TicketId"`
-			Status   struct{ Label, Value text }
-		}
+		Data       []ticket
 	}
-	return numbered("workorder", action, func(s TicketState) string { return s.ID }, func(page int) (pageOf[TicketState], error) {
-		a, err := read(ctx, t.c, call[answer]{
-			request: func() requests.AcsRequest {
-				r := workorder.CreateListTicketsRequest()
-				r.Keyword = keyword
-				r.PageNumber, r.PageSize = whole(page), whole(50)
-				return r
-			},
-			check: func(a answer) error {
-				if a.Success != nil && !bool(*a.Success) {
-					return nil
-				}
-				if !a.TotalCount.ok {
-					return lack("TotalCount")
-				}
-				for _, d := range a.Data {
-					if d.TicketID == "" {
-						return lack("the ID of a ticket")
-					}
-				}
-				return a.check()
-			},
-		})
-		if err == nil {
-			err = a.err("workorder", action)
-		}
-		if err != nil {
-			return pageOf[TicketState]{}, err
-		}
-		p := pageOf[TicketState]{total: a.TotalCount}
-		for _, d := range a.Data {
-			p.items = append(p.items, TicketState{
-				ID:     string(d.TicketID),
-				Closed: slices.Contains(closed, string(d.Status.Value)) || slices.Contains(closed, string(d.Status.Label)),
-			})
-		}
-		return p, nil
-	})
+	id := func(w ticket) string { return string(w.TicketID) }
+	list, err := numbered("workorder", "ListTickets", id, pages(ctx, t.c, listing[int, answer, ticket]{
+		needs: needs{{"keyword", keyword}},
+		request: func(page int) requests.AcsRequest {
+			r := workorder.CreateListTicketsRequest()
+			r.Keyword = keyword
+			r.PageNumber, r.PageSize = whole(page), whole(50)
+			return r
+		},
+		page: func(a answer) (pageOf[ticket], error) {
+			if err := a.check(); err != nil {
+				return pageOf[ticket]{}, err
+			}
+			return counted(a.TotalCount, a.Data)
+		},
+		check: func(w ticket) error {
+			if w.TicketID == "" {
+				return lack("the ID of a ticket")
+			}
+			return nil
+		},
+	}))
+	return values(list, func(w ticket) TicketState {
+		return TicketState{ID: id(w), Closed: slices.Contains(closed, string(w.Status.Value)) || slices.Contains(closed, string(w.Status.Label))}
+	}), err
 }
 
 // Create opens a ticket and returns its ID. A repeated call opens another: first use Tickets.Find with a text unique to it. It needs grant.CreateTicket.
 func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err error) {
-	const action = "CreateTicket"
-	if t.Description == "" || t.Category == "" {
-		return "", absent("workorder", action, "description or the category of the ticket")
-	}
 	type answer struct {
 		refusal
 		Data text
 	}
 	a, err := write(ctx, w.c, call[answer]{
+		needs: needs{{"description of the ticket", t.Description}, {"category of the ticket", t.Category}},
 		request: func() requests.AcsRequest {
 			r := workorder.CreateCreateTicketRequest()
 			r.Description, r.CategoryId, r.Severity = t.Description, t.Category, whole(1)
@@ -139,61 +122,43 @@ func (w TicketWriter) Create(ctx context.Context, t Ticket) (id string, err erro
 			return r
 		},
 		check: func(a answer) error {
-			if a.Success != nil && bool(*a.Success) && a.Data == "" {
+			if err := a.check(); err != nil {
+				return err
+			}
+			if a.Data == "" {
 				return lack("the ID of the ticket")
 			}
-			return a.check()
+			return nil
 		},
 	})
-	if err == nil {
-		err = a.err("workorder", action)
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(a.Data), nil
+	return string(a.Data), err
 }
 
 // Reply adds a text to an open ticket; a repeated call adds it again. It needs grant.ReplyTicket.
 func (w TicketWriter) Reply(ctx context.Context, id, text string) error {
-	const action = "ReplyTicket"
-	if id == "" || text == "" {
-		return absent("workorder", action, "ID of the ticket or the text")
-	}
 	r := workorder.CreateReplyTicketRequest()
 	r.TicketId, r.Content, r.Encrypt = id, text, requests.NewBoolean(false)
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}, {"text", text}}, id, r)
 }
 
 // Close closes a ticket, also a closed one. It needs grant.CloseTicket.
 func (w TicketWriter) Close(ctx context.Context, id string) error {
-	const action = "CloseTicket"
-	if id == "" {
-		return absent("workorder", action, "ID of the ticket")
-	}
 	r := workorder.CreateCloseTicketRequest()
 	r.TicketId = id
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}}, id, r)
 }
 
 // Reopen opens a closed ticket, with a text. The SDK has no type for it
 // (https://www.alibabacloud.com/help/en/ticket-system-api/latest/api-workorder-2021-06-10-reopenticket). It needs grant.ReopenTicket.
 func (w TicketWriter) Reopen(ctx context.Context, id, text string) error {
-	const action = "ReopenTicket"
-	if id == "" || text == "" {
-		return absent("workorder", action, "ID of the ticket or the text")
-	}
 	r := &struct{ *requests.RpcRequest }{&requests.RpcRequest{}}
-	r.InitWithApiInfo("Workorder", "2021-06-10", action, "", "")
+	r.InitWithApiInfo("Workorder", "2021-06-10", "ReopenTicket", "", "")
 	r.Method = requests.POST
 	r.FormParams["TicketId"], r.FormParams["Content"] = id, text
-	return w.send(ctx, action, id, r)
+	return w.send(ctx, needs{{"ID of the ticket", id}, {"text", text}}, id, r)
 }
 
-func (w TicketWriter) send(ctx context.Context, action, id string, r requests.AcsRequest) error {
-	a, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, check: refusal.check, about: id})
-	if err == nil {
-		err = a.err("workorder", action)
-	}
+func (w TicketWriter) send(ctx context.Context, needs needs, id string, r requests.AcsRequest) error {
+	_, err := write(ctx, w.c, call[refusal]{request: func() requests.AcsRequest { return r }, needs: needs, check: refusal.check, about: id})
 	return err
 }

@@ -22,9 +22,6 @@ type VSwitch struct {
 
 // VSwitches returns the vSwitches of a VPC, or ErrNotFound. It needs grant.DescribeVSwitches.
 func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
-	if vpcID == "" {
-		return nil, absent("vpc", "DescribeVSwitches", "VPC ID")
-	}
 	type wireVSwitch struct {
 		VSwitchID               text `json:"VSwitchId"`
 		VpcID                   text `json:"VpcId"`
@@ -40,6 +37,7 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 	}
 	of := func(w wireVSwitch) string { return string(w.VSwitchID) }
 	list, err := numbered("vpc", "DescribeVSwitches", of, pages(ctx, v.c, listing[int, answer, wireVSwitch]{
+		needs: needs{{"VPC ID", vpcID}},
 		request: func(page int) requests.AcsRequest {
 			r := vpc.CreateDescribeVSwitchesRequest()
 			r.VpcId = vpcID
@@ -61,24 +59,16 @@ func (v VPC) VSwitches(ctx context.Context, vpcID string) ([]VSwitch, error) {
 		gone:      []string{"InvalidVpcId.NotFound"},
 		shareable: true,
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []VSwitch
-	for _, w := range list {
-		out = append(out, VSwitch{
+	return values(list, func(w wireVSwitch) VSwitch {
+		return VSwitch{
 			ID: string(w.VSwitchID), Zone: string(w.ZoneID), CIDR: string(w.CidrBlock), Status: string(w.Status),
 			Free: w.AvailableIPAddressCount.n, IPv6: w.Ipv6CidrBlock != "",
-		})
-	}
-	return out, nil
+		}
+	}), err
 }
 
 // EIPs returns the ID of the resource to which the region's elastic IP address with this IP is bound, if any. It needs grant.DescribeEipAddresses.
 func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
-	if ip == "" {
-		return nil, absent("vpc", "DescribeEipAddresses", "IP address")
-	}
 	type wireEIP struct {
 		AllocationID text `json:"AllocationId"`
 		IPAddress    text `json:"IpAddress"`
@@ -90,6 +80,7 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 	}
 	id := func(w wireEIP) string { return string(w.AllocationID) }
 	list, err := numbered("vpc", "DescribeEipAddresses", id, pages(ctx, v.c, listing[int, answer, wireEIP]{
+		needs: needs{{"IP address", ip}},
 		request: func(page int) requests.AcsRequest {
 			r := vpc.CreateDescribeEipAddressesRequest()
 			r.EipAddress = ip
@@ -104,12 +95,5 @@ func (v VPC) EIPs(ctx context.Context, ip string) ([]string, error) {
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []text
-	for _, w := range list {
-		out = append(out, w.InstanceID)
-	}
-	return strs(out), nil
+	return strs(values(list, func(w wireEIP) text { return w.InstanceID })), err
 }

@@ -12,10 +12,6 @@ import (
 
 // Blocks returns the IPv4 and IPv6 blocks of a VPC, the first one before those added later, or ErrNotFound. It needs grant.DescribeVpcAttribute.
 func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
-	const action = "DescribeVpcAttribute"
-	if vpcID == "" {
-		return nil, absent("vpc", action, "VPC ID")
-	}
 	type answer struct {
 		VpcID               text `json:"VpcId"`
 		CidrBlock           text
@@ -27,6 +23,7 @@ func (v VPC) Blocks(ctx context.Context, vpcID string) ([]netip.Prefix, error) {
 	}
 	var blocks []netip.Prefix
 	_, err := read(ctx, v.c, call[answer]{
+		needs: needs{{"VPC ID", vpcID}},
 		request: func() requests.AcsRequest {
 			r := vpc.CreateDescribeVpcAttributeRequest()
 			r.VpcId = vpcID

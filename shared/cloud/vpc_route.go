@@ -9,10 +9,6 @@ import (
 
 // RouteTables returns the IDs of a VPC's route tables. It needs grant.DescribeRouteTableList.
 func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
-	const action = "DescribeRouteTableList"
-	if vpcID == "" {
-		return nil, absent("vpc", action, "VPC ID")
-	}
 	type wireTable struct {
 		RouteTableID text `json:"RouteTableId"`
 		VpcID        text `json:"VpcId"`
@@ -22,7 +18,8 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 		RouterTableList struct{ RouterTableListType []wireTable }
 	}
 	id := func(w wireTable) string { return string(w.RouteTableID) }
-	list, err := numbered("vpc", action, id, pages(ctx, v.c, listing[int, answer, wireTable]{
+	list, err := numbered("vpc", "DescribeRouteTableList", id, pages(ctx, v.c, listing[int, answer, wireTable]{
+		needs: needs{{"VPC ID", vpcID}},
 		request: func(page int) requests.AcsRequest {
 			r := vpc.CreateDescribeRouteTableListRequest()
 			r.VpcId = vpcID
@@ -39,14 +36,7 @@ func (v VPC) RouteTables(ctx context.Context, vpcID string) ([]string, error) {
 			return nil
 		},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, w := range list {
-		out = append(out, id(w))
-	}
-	return out, nil
+	return values(list, id), err
 }
 
 // A Route is an entry of a route table.
@@ -60,10 +50,6 @@ type Route struct {
 
 // Routes returns the entries of a route table. It needs grant.DescribeRouteEntryList.
 func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
-	const action = "DescribeRouteEntryList"
-	if tableID == "" {
-		return nil, absent("vpc", action, "route table ID")
-	}
 	type wireHop struct {
 		NextHopID   text `json:"NextHopId"`
 		NextHopType text
@@ -78,7 +64,8 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 		NextToken   text
 		RouteEntrys *struct{ RouteEntry []wireRoute }
 	}
-	list, err := chained("vpc", action, pages(ctx, v.c, listing[string, answer, wireRoute]{
+	list, err := chained("vpc", "DescribeRouteEntryList", pages(ctx, v.c, listing[string, answer, wireRoute]{
+		needs: needs{{"route table ID", tableID}},
 		request: func(token string) requests.AcsRequest {
 			r := vpc.CreateDescribeRouteEntryListRequest()
 			r.RouteTableId = tableID
@@ -99,16 +86,12 @@ func (v VPC) Routes(ctx context.Context, tableID string) ([]Route, error) {
 		},
 		gone: []string{"InvalidRouteTableId.NotFound"},
 	}))
-	if err != nil {
-		return nil, err
-	}
-	var out []Route
-	for _, w := range list {
+	out := values(list, func(w wireRoute) Route {
 		r := Route{ID: string(w.RouteEntryID), Block: string(w.DestinationCidrBlock), Type: string(w.Type)}
 		if hops := w.NextHops.NextHop; len(hops) == 1 {
 			r.Next, r.To = string(hops[0].NextHopID), string(hops[0].NextHopType)
 		}
-		out = append(out, r)
-	}
-	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), nil
+		return r
+	})
+	return sorted(out, func(r Route) string { return r.Block + " " + r.ID }), err
 }

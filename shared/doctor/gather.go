@@ -119,7 +119,7 @@ func (g *snapshotReader) read(ctx context.Context, p Part) {
 	for _, need := range parts[p].needs {
 		<-g.done[need]
 		g.mu.Lock()
-		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs {
+		if failed := g.s.Failed[need]; failed != nil && need != CLBs && need != NLBs && need != Listeners {
 			err = say.Errorf("the %s could not be read: %w", need.words(), failed)
 		}
 		g.mu.Unlock()
@@ -766,6 +766,11 @@ func readBackends(ctx context.Context, g *snapshotReader) (int, error) {
 		for i := range b.Groups {
 			if !g.Counts {
 				list = append(list, place{&b.Groups[i], b})
+			}
+		}
+		for _, l := range b.NetworkListeners { // its group may be of another cluster, or made by a person
+			if l.ServerGroup != "" && !slices.ContainsFunc(g.s.ServerGroups, func(to Group) bool { return to.ID == l.ServerGroup }) {
+				g.s.ServerGroups = append(g.s.ServerGroups, Group{ID: l.ServerGroup})
 			}
 		}
 	}

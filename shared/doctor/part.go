@@ -74,7 +74,7 @@ var parts = map[Part]struct {
 		needs: []Part{Services, CLBs, NLBs},
 	},
 	Groups:   {read: readGroups, reads: []grant.Grant{grant.DescribeVServerGroups, grant.ListServerGroups}, needs: []Part{Services, CLBs, NLBs}},
-	Backends: {read: readBackends, reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups}},
+	Backends: {read: readBackends, reads: []grant.Grant{grant.DescribeVServerGroupAttribute, grant.ListServerGroupServers}, needs: []Part{Groups, Listeners}},
 	Guards: {
 		read:  readGuards,
 		reads: []grant.Grant{grant.DescribeSecurityGroups, grant.DescribeSecurityGroup},

@@ -43,7 +43,7 @@ type Snapshot struct {
 	Balancers  map[string]*LoadBalancer // of both kinds, by ID
 	// Named holds the API's answer for each load balancer that a Service names and no list contains: nil if it exists, or cloud.ErrNotFound.
 	Named        map[string]error
-	ServerGroups []Group                  // of NLBs, made by this cluster's controller
+	ServerGroups []Group                  // of NLBs: made by this cluster's controller, or used by a listener
 	Guards       map[string]Guarding      // by ID: security groups of NLBs of Services with source ranges, and those with their name tag
 	VSwitches    map[string]cloud.VSwitch // by ID
 	Routes       map[string][]cloud.Route // by the route table's ID
@@ -161,6 +161,22 @@ func (s *Snapshot) GroupsOf(b *LoadBalancer) []Group {
 	return slices.DeleteFunc(slices.Clone(s.ServerGroups), func(g Group) bool {
 		return !slices.ContainsFunc(b.NetworkListeners, func(l cloud.NetworkListener) bool { return l.ServerGroup == g.ID })
 	})
+}
+
+// Servers counts the backends of a load balancer. If some are unknown, it also counts the others.
+func (s *Snapshot) Servers(b *LoadBalancer) (int, error) {
+	err := cmp.Or(s.Err(Groups), b.Err(Groups))
+	if b.NLB != nil {
+		err = cmp.Or(err, s.Err(Backends, Listeners), b.Err(Listeners))
+	}
+	n := 0
+	for _, g := range s.GroupsOf(b) {
+		n += g.Servers
+		if b.NLB != nil && g.Failed != nil {
+			err = cmp.Or(err, say.Errorf("how many backends there are: the server group %s: %w", g.ID, g.Failed))
+		}
+	}
+	return n, err
 }
 
 // Err returns why one of the parts is unknown, or nil.

@@ -89,21 +89,13 @@ type conformance struct {
 	cluster string
 }
 
-func (c conformance) none() About {
-	s := &corev1.Service{}
-	s.UID = "none"
-	return About{Class: c.Class.Class, Case: "none", Attempt: 1, Service: s, Now: c.now(), Failure: event.Failure{
-		Cluster: c.cluster, Class: c.Class.Class, Service: event.Service{UID: string(s.UID)},
-	}}
-}
-
 func (c conformance) sealed(key Key, change func(*call)) []byte {
 	now := c.now()
 	h := call{
 		ID: rand.Text(), Type: TypeLook, Cluster: c.cluster, Class: c.Class.Class, Made: now, Expires: now.Add(callLife), Declares: c.Class.Declaration().Digest(),
 	}
 	change(&h)
-	sealed, err := key.seal(h, LookRequest{About: c.none(), For: Nothing})
+	sealed, err := key.seal(h, LookRequest{About: c.nothing(c.cluster), For: Nothing})
 	if err != nil {
 		panic(fmt.Sprintf("hand: a small call does not encode: %v", err))
 	}
@@ -130,7 +122,7 @@ func (c conformance) refused(ctx context.Context, sealed []byte, kind error) err
 // order sends an order of a step that no class declares.
 func (c conformance) order(ctx context.Context) (json.RawMessage, error) {
 	now := c.now()
-	o := Order{About: c.none(), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
+	o := Order{About: c.nothing(c.cluster), Dry: true, Step: Step{Kind: "annotate", Step: json.RawMessage(`{"set":{"lbremedy.io/conformance":"no"}}`)}}
 	return c.call(ctx, call{Type: TypeApply, Made: now, Expires: now.Add(callLife)}, o.About, o)
 }
 
@@ -170,7 +162,7 @@ func (c conformance) finds(ctx context.Context, one Recorded) error {
 	}
 	s := one.Service.DeepCopy()
 	s.UID, s.ResourceVersion = "00000000-0000-4000-8000-000000000000", "1"
-	about := c.none()
+	about := c.nothing(c.cluster)
 	about.Service, about.Failure.Message = s, one.Message
 	about.Failure.Service = event.Service{Namespace: s.Namespace, Name: s.Name, UID: string(s.UID)}
 	a, err := c.Look(ctx, LookRequest{About: about, For: Diagnose})

@@ -49,13 +49,17 @@ func (r *Remote) now() time.Time { return now(r.Now) }
 
 // Reaches returns nil if the function accepts calls of this engine, by a call that reads nothing.
 func (r *Remote) Reaches(ctx context.Context, cluster string) error {
+	_, err := r.Look(ctx, LookRequest{About: r.nothing(cluster), For: Nothing})
+	return err
+}
+
+// nothing is about a Service that does not exist.
+func (r *Remote) nothing(cluster string) About {
 	none := &corev1.Service{}
 	none.UID = "none"
-	about := About{Class: r.Class.Class, Service: none, Now: r.now(), Failure: event.Failure{
+	return About{Class: r.Class.Class, Case: "none", Attempt: 1, Service: none, Now: r.now(), Failure: event.Failure{
 		Cluster: cluster, Class: r.Class.Class, Service: event.Service{UID: string(none.UID)},
 	}}
-	_, err := r.Look(ctx, LookRequest{About: about, For: Nothing})
-	return err
 }
 
 // Look asks the function.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lbremedy/lbremedy/shared/approval"
@@ -62,28 +61,12 @@ func sinkError(err error) error {
 	return err
 }
 
-func questionOf(m Member) approval.Question {
+// questionOf returns the question that a member asks in this class; empty if it asks none.
+func questionOf(m Member, class string) string {
 	if m.Over || m.Status() != event.NeedsApproval || m.Attempt < 1 || m.Service.Kind != "" {
-		return approval.Question{}
-	}
-	return approval.Question{UID: m.uid, Case: m.Case, Attempt: m.Attempt, Digest: m.Digest}
-}
-
-// onCard returns the form of a question in a card; empty without one.
-func onCard(q approval.Question) string {
-	if q == (approval.Question{}) {
 		return ""
 	}
-	return strings.Join([]string{q.UID, q.Case, strconv.Itoa(q.Attempt), q.Digest}, "/")
-}
-
-func readQuestion(text string) (approval.Question, bool) {
-	p := strings.Split(text, "/")
-	if len(p) != 4 {
-		return approval.Question{}, false
-	}
-	attempt, err := strconv.Atoi(p[2])
-	return approval.Question{UID: p[0], Case: p[1], Attempt: attempt, Digest: p[3]}, err == nil
+	return approval.Question{Cluster: m.Cluster, UID: m.uid, Class: class, Case: m.Case, Attempt: m.Attempt, Digest: m.Digest}.String()
 }
 
 const mutedFor = 24 * time.Hour
@@ -105,6 +88,6 @@ func (h Head) anew(f Facts, now time.Time) bool {
 	case now.Before(h.MutedUntil):
 		return f.Failing > h.Shown.Failing
 	}
-	q := onCard(questionOf(f.Lead))
+	q := questionOf(f.Lead, f.Class)
 	return q != "" && q != h.Shown.Question
 }

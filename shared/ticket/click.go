@@ -140,27 +140,24 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 
 // asked returns the record whose plan a click answers. It fails unless the record still asks what the person saw.
 func (o *outlet) asked(ctx context.Context, i incident, value string, verdict kube.Verdict, user string) (event.Record, error) {
-	q, ok := readQuestion(value)
+	plan, ok := approval.ParseQuestion(value)
 	if !ok {
 		return event.Record{}, say.Errorf("this message asks for no answer")
 	}
-	var member Member
+	here := false
 	if err := o.each(ctx, i.all(), func(_ incident, m Member) {
-		if m.uid == q.UID {
-			member = m
-		}
+		here = here || m.uid == plan.UID && m.Cluster == plan.Cluster && i.class == plan.Class
 	}); err != nil {
 		return event.Record{}, err
 	}
-	if member.uid == "" {
+	if !here {
 		return event.Record{}, say.Errorf("this is about another Service than the message")
 	}
-	q.Cluster, q.Class = member.Cluster, i.class
-	rec, err := q.Now(ctx, o.c.Stream)
+	rec, err := plan.Now(ctx, o.c.Stream)
 	if err != nil {
 		return event.Record{}, err
 	}
-	if err := q.Takes(rec, verdict, user); err != nil {
+	if err := plan.Takes(rec, verdict, user); err != nil {
 		return event.Record{}, err
 	}
 	if rec.Cluster != o.c.Cluster {

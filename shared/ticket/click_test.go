@@ -249,8 +249,10 @@ func (n *night) play(d platform.Group, title, file, key string) {
 	c.Value = strings.Replace(d.On(0, "u-ann", "approve").Value, "/1/", "/2/", 1)
 	c.ID = ""
 	bad("a forged attempt", c)
-	c.ID, c.Value = "", "../*/1/>"
-	bad("no question at all", c)
+	of := web1
+	of.Class = "arrearage"
+	c.ID, c.Value = "", counted(of)
+	bad("a plan of another class", c)
 	c = d.On(0, "u-ann", "undo")
 	bad("a button that there is not", c)
 	c = d.On(0, "u-ann", "approve")
@@ -336,7 +338,7 @@ func (n *night) play(d platform.Group, title, file, key string) {
 }
 
 func counted(r event.Record) string {
-	return onCard(approval.Question{UID: r.Service.UID, Case: r.Case, Attempt: r.NextAttempt(), Digest: r.Digest})
+	return approval.Question{Cluster: r.Cluster, UID: r.Service.UID, Class: r.Class, Case: r.Case, Attempt: r.NextAttempt(), Digest: r.Digest}.String()
 }
 
 // Without one of its rights, the notifier answers for nobody, and the message says why.

@@ -599,7 +599,7 @@ func (o *outlet) render(i incident, uid string, h Head, v view, status Status) T
 	}
 	t.Message = t.Key + "." + strconv.FormatUint(v.revision, 10)
 	if o.card {
-		t.Question, t.Muted = onCard(questionOf(t.Facts.Lead)), o.c.Now().Before(h.MutedUntil)
+		t.Question, t.Muted = questionOf(t.Facts.Lead, i.class), o.c.Now().Before(h.MutedUntil)
 		if !t.Reopened {
 			t.Said = h.lines(o.texts.language)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lbremedy/lbremedy/shared/approval"
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/policy"
@@ -129,8 +130,8 @@ func (v view) facts(key string, i incident, title string, h Head, status Status)
 	if len(all) > 0 {
 		f.Lead = lead(all)
 		// A question that people saw stays until it is answered.
-		asked, _ := readQuestion(h.Shown.Question)
-		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.UID && questionOf(m).Digest != "" }); n >= 0 {
+		asked, _ := approval.ParseQuestion(h.Shown.Question)
+		if n := slices.IndexFunc(all, func(m Member) bool { return m.uid == asked.UID && questionOf(m, i.class) != "" }); n >= 0 {
 			f.Lead = all[n]
 		}
 		f.Cause, f.Clusters = f.Lead.Cause, []string{f.Lead.Cluster}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -205,10 +204,7 @@ func (b *Balancing) read(s *doctor.Snapshot, lb *doctor.LoadBalancer) error {
 		at.Protocol = strings.ToLower(at.Protocol)
 		b.Listeners = append(b.Listeners, at.String())
 	}
-	if err := cmp.Or(s.Err(doctor.Groups), lb.Err(doctor.Groups)); err != nil {
-		return err
-	}
-	n, err := serversOf(s, lb)
+	n, err := s.Servers(lb)
 	if err != nil {
 		return err
 	}
@@ -226,39 +222,6 @@ func (b *Balancing) lost(s *doctor.Snapshot, svc *corev1.Service) {
 	default:
 		b.State = "gone"
 	}
-}
-
-// serversOf counts the backends; of an NLB those of the groups that its listeners use, each group once.
-func serversOf(s *doctor.Snapshot, lb *doctor.LoadBalancer) (int, error) {
-	n := 0
-	if lb.NLB == nil {
-		for _, g := range lb.Groups {
-			n += g.Servers
-		}
-		return n, nil
-	}
-	if err := s.Err(doctor.Backends); err != nil {
-		return 0, err
-	}
-	if err := cmp.Or(s.Err(doctor.Listeners), lb.Err(doctor.Listeners)); err != nil {
-		return 0, err
-	}
-	seen := map[string]bool{"": true} // a listener may have no group
-	for _, l := range lb.NetworkListeners {
-		if seen[l.ServerGroup] {
-			continue
-		}
-		seen[l.ServerGroup] = true
-		i := slices.IndexFunc(s.ServerGroups, func(g doctor.Group) bool { return g.ID == l.ServerGroup })
-		if i < 0 {
-			return 0, say.Errorf("how many backends there are: the server group %s of a listener is not the cluster's", l.ServerGroup)
-		}
-		if err := s.ServerGroups[i].Failed; err != nil {
-			return 0, say.Errorf("how many backends there are: the server group %s: %w", l.ServerGroup, err)
-		}
-		n += s.ServerGroups[i].Servers
-	}
-	return n, nil
 }
 
 func userOf(ctx context.Context, p *cli.Program, id string) (string, error) {

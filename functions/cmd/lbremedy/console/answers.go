@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -17,15 +16,6 @@ import (
 	"github.com/lbremedy/lbremedy/shared/event"
 	"github.com/lbremedy/lbremedy/shared/kube"
 )
-
-func readPlan(text string) (approval.Question, bool) {
-	f := strings.Split(text, "/")
-	if len(f) != 6 || slices.Contains(f, "") {
-		return approval.Question{}, false
-	}
-	attempt, err := strconv.Atoi(f[4])
-	return approval.Question{Cluster: f[0], UID: f[1], Class: f[2], Case: f[3], Attempt: attempt, Digest: f[5]}, err == nil
-}
 
 type question struct {
 	Plan    approval.Question
@@ -73,7 +63,7 @@ func (s *server) questionsOf(r *http.Request) (answersBody, error) {
 	me := personOf(r)
 	given := map[string][]kube.Approval{} // by namespace
 	for _, text := range q["plan"] {
-		p, ok := readPlan(text)
+		p, ok := approval.ParseQuestion(text)
 		if !ok {
 			return b, errNoPage
 		}
