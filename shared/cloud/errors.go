@@ -109,7 +109,7 @@ var denials = []string{
 	"InvalidAccessKeyId", "InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "InvalidAccessKeySecret",
 	"SignatureDoesNotMatch", "IncompleteSignature", "InvalidTimeStamp.Expired", "MissingSecurityToken",
 	"InvalidSecurityToken", "InvalidSecurityToken.Expired", "InvalidSecurityToken.Malformed", "InvalidSecurityToken.MismatchWithAccessKey",
-	"SecurityTokenExpired", "SignatureNonceUsed",
+	"SecurityTokenExpired",
 }
 
 // conflicts are the codes of writes that the present state forbids.
@@ -118,8 +118,8 @@ var conflicts = []string{
 	"OperationConflict", "TokenProcessing",
 }
 
-// faults are the codes of server failures, which come with any status.
-var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
+// faults are the codes of server failures, which come with any status, and of a nonce that the server knows: it may have accepted a copy of the request.
+var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy", "SignatureNonceUsed"}
 
 // kindOf returns the kind of an error answer, or nil. gone are the codes for a missing object.
 func kindOf(code string, status int, gone []string) error {

@@ -834,14 +834,23 @@ func TestWritesAreMadeOnce(t *testing.T) {
 		"cut before":  {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, false},
 		"cut after":   {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, true},
 		"half answer": {sim.Fault{Garbage: true}, cloud.ErrUnavailable, true},
+		"fault 4":     {sim.Fault{Status: 400, Body: `{"Code":"InternalError"}`}, cloud.ErrUnavailable, true},
+		"gateway":     {sim.Fault{Status: 408, Body: "<html>"}, cloud.ErrUnavailable, true},
+		"nonce used":  {sim.Fault{Status: 400, Body: `{"Code":"SignatureNonceUsed"}`}, cloud.ErrUnavailable, true},
+		"refused":     {sim.Fault{Code: "Forbidden.RAM", Status: 403}, cloud.ErrDenied, false},
+		"of no kind":  {sim.Fault{Code: "InvalidParameter"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			w := writer(t, s, s.Admin())
+			var told []event.Call
+			w := writer(t, s, s.Admin()).OnWrite(func(k event.Call) { told = append(told, k) })
 			s.Fault(tt.fault)
-			if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); !errors.Is(err, tt.want) {
+			if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if len(told) != 1 || told[0].Open() != (tt.want == cloud.ErrUnavailable) {
+				t.Errorf("told %+v", told)
 			}
 			if got := len(s.Calls()); got != 1 {
 				t.Errorf("got %d tries, want 1", got)
