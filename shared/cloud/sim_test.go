@@ -463,7 +463,7 @@ var reads = []struct {
 			return c.RAM.Policy(ctx, policy, cloud.CustomPolicy)
 		},
 		cloud.Policy{
-			Name: policy, Type: cloud.CustomPolicy, Document: document("vpc:*"),
+			Name: policy, Type: cloud.CustomPolicy, Version: "v10", Document: document("vpc:*"),
 		},
 	},
 	{

@@ -31,9 +31,10 @@ type PolicyVersion struct {
 	Drop     string   `json:"drop,omitempty"` // version to delete, never Was; empty: none
 }
 
-// NewVersion returns the step that gives a policy, with these versions, the document with the new actions adds. It fails if no version is the default.
-func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
-	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
+// NewVersion returns the step that gives a policy the document with the new actions adds. It fails if the version of base, on which the document
+// is built, is not the default of versions, which were read later.
+func NewVersion(base cloud.Policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
+	p := PolicyVersion{Policy: base.Name, Document: document, Adds: adds}
 	var oldest cloud.PolicyVersion // except the default, which undo needs
 	for _, v := range versions {
 		p.Versions = append(p.Versions, v.ID)
@@ -44,11 +45,11 @@ func NewVersion(policy, document string, adds []string, versions []cloud.PolicyV
 			oldest = v
 		}
 	}
+	if p.Was != base.Version {
+		return PolicyVersion{}, fmt.Errorf("the default version of the policy %s has changed from %s to %s", base.Name, base.Version, p.Was)
+	}
 	if len(versions) >= maxVersions {
 		p.Drop = oldest.ID
-	}
-	if p.Was == "" {
-		return PolicyVersion{}, fmt.Errorf("the policy %s has no default version", policy)
 	}
 	return p, nil
 }

@@ -388,6 +388,20 @@ func TestPolicyVersion(t *testing.T) {
 	}
 }
 
+// A document that is not the default version's would take back what somebody has changed.
+func TestNewVersion(t *testing.T) {
+	t.Parallel()
+	versions := []cloud.PolicyVersion{{ID: "v1"}, {ID: "v2", Default: true}}
+	got, err := step.NewVersion(cloud.Policy{Name: "p", Version: "v2"}, document("slb:More"), []string{"slb:More"}, versions)
+	want := step.PolicyVersion{Policy: "p", Document: document("slb:More"), Adds: []string{"slb:More"}, Was: "v2", Versions: []string{"v1", "v2"}}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v\n%s", err, d)
+	}
+	if got, err := step.NewVersion(cloud.Policy{Name: "p", Version: "v1"}, document("slb:More"), nil, versions); err == nil {
+		t.Errorf("on a version that is not the default: %+v", got)
+	}
+}
+
 // The version that undo needs is never deleted.
 func TestPolicyFull(t *testing.T) {
 	t.Parallel()
