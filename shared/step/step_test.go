@@ -400,6 +400,25 @@ func TestNewVersion(t *testing.T) {
 	if got, err := step.NewVersion(cloud.Policy{Name: "p", Version: "v1"}, document("slb:More"), nil, versions); err == nil {
 		t.Errorf("on a version that is not the default: %+v", got)
 	}
+
+	full := []cloud.PolicyVersion{{ID: "v1", Default: true}}
+	for day := 4; day > 0; day-- {
+		id := fmt.Sprint("v", 6-day)
+		full = append(full, cloud.PolicyVersion{ID: id, Document: document("slb:Do" + id), Created: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)})
+	}
+	base := cloud.Policy{Name: "p", Version: "v1"}
+	got, err = step.NewVersion(base, document("slb:More"), nil, full)
+	if err != nil || got.Drop != "v5" || got.Dropped != document("slb:Dov5") {
+		t.Errorf("of a full policy: %+v, %v", got, err)
+	}
+	full[2].Created = time.Time{}
+	if got, err := step.NewVersion(base, document("slb:More"), nil, full); err == nil {
+		t.Errorf("by an unknown date: %+v", got)
+	}
+	full[2].Created, full[4].Document = full[1].Created, ""
+	if got, err := step.NewVersion(base, document("slb:More"), nil, full); err == nil {
+		t.Errorf("with an unknown document: %+v", got)
+	}
 }
 
 // The version that undo needs is never deleted.
