@@ -795,6 +795,11 @@ func TestReadsAreTriedAgain(t *testing.T) {
 		"cut":           {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, 3},
 		"cut after":     {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, 3},
 		"half answer":   {sim.Fault{Garbage: true}, cloud.ErrUnavailable, 1},
+		"clock":         {sim.Fault{Code: "InvalidTimeStamp.Expired"}, cloud.ErrUnavailable, 3},
+		"old token":     {sim.Fault{Code: "InvalidSecurityToken.Expired"}, cloud.ErrUnavailable, 3},
+		"older token":   {sim.Fault{Code: "SecurityTokenExpired"}, cloud.ErrUnavailable, 3},
+		"nonce used":    {sim.Fault{Code: "SignatureNonceUsed"}, cloud.ErrUnavailable, 3},
+		"wrong token":   {sim.Fault{Code: "InvalidSecurityToken.MismatchWithAccessKey"}, cloud.ErrDenied, 1},
 		"refused":       {sim.Fault{Code: "Forbidden.RAM", Status: 403}, cloud.ErrDenied, 1},
 		"of no kind":    {sim.Fault{Code: "InvalidParameter"}, nil, 1},
 	} {
