@@ -76,7 +76,7 @@ func (n NLB) serverGroups(ctx context.Context, which func(*nlb.ListServerGroupsR
 			return r
 		},
 		page: func(a answer) (pageOf[wireServerGroup], error) {
-			return linked(a.TotalCount, a.NextToken, "ServerGroups", a.ServerGroups)
+			return linked(a.TotalCount, a.NextToken, a.ServerGroups)
 		},
 		check: func(g wireServerGroup) error {
 			if g.ServerGroupID == "" || g.ServerGroupName == "" {
@@ -126,7 +126,7 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 			return r
 		},
 		page: func(a answer) (pageOf[wireServer], error) {
-			return linked(a.TotalCount, a.NextToken, "Servers", a.Servers)
+			return linked(a.TotalCount, a.NextToken, a.Servers)
 		},
 		check: func(s wireServer) error {
 			if s.ServerID == "" || s.ServerType == "" || !s.Port.ok {

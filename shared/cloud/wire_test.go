@@ -522,6 +522,41 @@ func TestListsThatDoNotEnd(t *testing.T) {
 	}
 }
 
+// A list with fewer items than its TotalCount is not whole, and is read again.
+func TestShortLists(t *testing.T) {
+	for name, list := range map[string]string{
+		"Listeners":    `"Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp"}]`,
+		"NLBPorts":     `"Listeners":[{"LoadBalancerId":"nlb-1","ListenerId":"lsn-1","ListenerPort":80,"ListenerProtocol":"TCP"}]`,
+		"NLBs":         `"LoadBalancers":[{"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active"}]`,
+		"ServerGroups": `"ServerGroups":[{"ServerGroupId":"sgp-1","ServerGroupName":"k8s.80"}]`,
+		"Servers":      `"Servers":[{"ServerId":"i-1","ServerType":"Ecs","Port":80}]`,
+		"Quotas":       `"Quotas":[{"QuotaActionCode":"q_1","QuotaName":"n","TotalQuota":1.5,"Adjustable":false}]`,
+		"Applications": `"QuotaApplications":[{"ApplicationId":"app-1","Status":"Process"}]`,
+	} {
+		key, _, _ := strings.Cut(list, ":")
+		for what, tt := range map[string]struct {
+			answers []string // the last one stays
+			calls   int
+			want    error
+		}{
+			"empty":       {[]string{`"TotalCount":3,` + key + `:[]`}, rounds, ErrUnavailable},
+			"one of two":  {[]string{`"TotalCount":2,` + list}, rounds, ErrUnavailable},
+			"then whole":  {[]string{`"TotalCount":2,"NextToken":"a",` + list, `"TotalCount":2,` + key + `:[]`, `"TotalCount":1,` + list}, 3, nil},
+			"two pages":   {[]string{`"TotalCount":2,"NextToken":"a",` + list, `"TotalCount":2,` + list}, 2, nil},
+			"counts page": {[]string{`"TotalCount":1,"NextToken":"a",` + list, `"TotalCount":1,` + list}, 2, nil},
+		} {
+			calls := 0
+			err := everything[name](t.Context(), wire(t, func(w http.ResponseWriter, r *http.Request) {
+				says(200, `{"RequestId":"R",`+tt.answers[min(calls, len(tt.answers)-1)]+`}`)(w, r)
+				calls++
+			}))
+			if !errors.Is(err, tt.want) || calls != tt.calls {
+				t.Errorf("%s, %s: got %v after %d calls", name, what, err, calls)
+			}
+		}
+	}
+}
+
 func TestNLBs(t *testing.T) {
 	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
