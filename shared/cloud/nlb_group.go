@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -53,11 +54,23 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 
 // ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
-	if len(ids) == 0 {
+	if len(ids) == 0 || slices.Contains(ids, "") {
 		return nil, absent("nlb", listServerGroups, "server group ID")
 	}
-	return n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
+	var all []ServerGroup
+	for part := range slices.Chunk(ids, groupsAtOnce) {
+		groups, err := n.serverGroups(ctx, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &part })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, groups...)
+	}
+	return sorted(all, func(g ServerGroup) string { return g.ID }), nil
 }
+
+// groupsAtOnce is how many IDs ListServerGroups accepts:
+// https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-listservergroups
+const groupsAtOnce = 20
 
 const listServerGroups = "ListServerGroups"
 

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -519,6 +520,31 @@ func TestListsThatDoNotEnd(t *testing.T) {
 		if e, ok := errors.AsType[*Error](err); !ok || e.Message != "the list does not end" || n.Load() > maxPages {
 			t.Errorf("%s: got %v after %d calls", name, err, n.Load())
 		}
+	}
+}
+
+// The API accepts 20 IDs of server groups at once.
+func TestManyServerGroups(t *testing.T) {
+	var calls []int
+	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
+		var groups []string
+		for id := r.FormValue("ServerGroupIds.1"); id != ""; id = r.FormValue(fmt.Sprintf("ServerGroupIds.%d", len(groups)+1)) {
+			groups = append(groups, fmt.Sprintf(`{"ServerGroupId":%q,"ServerGroupName":"n"}`, id))
+		}
+		calls = append(calls, len(groups))
+		says(200, fmt.Sprintf(`{"RequestId":"R","TotalCount":%d,"ServerGroups":[%s]}`, len(groups), strings.Join(groups, ",")))(w, r)
+	})
+	var ids []string
+	for n := range 41 {
+		ids = append(ids, fmt.Sprintf("sgp-%02d", 40-n))
+	}
+	got, err := c.NLB.ServerGroupsOf(t.Context(), ids)
+	sorted := slices.IsSortedFunc(got, func(a, b ServerGroup) int { return strings.Compare(a.ID, b.ID) })
+	if err != nil || len(got) != 41 || !sorted || !slices.Equal(calls, []int{20, 20, 1}) {
+		t.Errorf("got %d groups, sorted %t, by calls of %v: %v", len(got), sorted, calls, err)
+	}
+	if _, err := c.NLB.ServerGroupsOf(t.Context(), []string{"sgp-1", ""}); err == nil {
+		t.Error("an empty ID was sent")
 	}
 }
 
