@@ -78,7 +78,7 @@ func (f facts) extend() (remedy.Plan, error) {
 		plan.Finding = plan.Finding.And("The policy %s would have %d bytes, but RAM allows only %d.", policy, len(document), step.MaxDocument)
 		plan.Ask = apart
 	default:
-		s, err := step.NewVersion(policy, document, f.Missing, f.versions)
+		s, err := step.NewVersion(f.policy, document, f.Missing, f.versions)
 		if err != nil {
 			return remedy.Plan{}, err
 		}

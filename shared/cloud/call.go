@@ -273,8 +273,8 @@ func (c *client) ask(ctx context.Context, k asking, request requests.AcsRequest,
 		c.Meter(m)
 	}
 	if c.onWrite != nil && e.Code != codeNotSent {
-		refused := e.Status >= http.StatusBadRequest && e.Status < http.StatusInternalServerError
-		c.onWrite(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code, Unsure: failure != nil && !refused})
+		unsure := failure != nil && (failure.kind == ErrUnavailable || e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError)
+		c.onWrite(event.Call{Action: e.Product + ":" + e.Action, Resource: k.about, Request: e.RequestID, Error: e.Code, Unsure: unsure})
 	}
 	if failure != nil {
 		return said{}, failure

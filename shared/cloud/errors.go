@@ -18,7 +18,7 @@ import (
 var (
 	// ErrNotFound: the object does not exist. An empty list, an unknown access key or region do not return it.
 	ErrNotFound = errors.New("not found")
-	// ErrDenied: RAM, or the check of the key and the signature, refused the call.
+	// ErrDenied: RAM, or the check of the key and the signature, refused the call. An expired key or a wrong clock is ErrUnavailable.
 	ErrDenied = errors.New("denied")
 	// ErrThrottled: too many calls, by the cloud's count or by Config.Rate.
 	ErrThrottled = errors.New("throttled")
@@ -107,9 +107,8 @@ var denials = []string{
 	"Forbidden", "Forbidden.RAM", "Forbidden.NoPermission", "Forbidden.AccessKeyDisabled", "Forbbiden.SubUser", "Forbidden.SubUser",
 	"NoPermission", "NotAuthorized", "Unauthorized", "StatusForbidden", "ForbiddenQueryClusterNamespace", "illegal.auth", "AccessDenied",
 	"InvalidAccessKeyId", "InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "InvalidAccessKeySecret",
-	"SignatureDoesNotMatch", "IncompleteSignature", "InvalidTimeStamp.Expired", "MissingSecurityToken",
-	"InvalidSecurityToken", "InvalidSecurityToken.Expired", "InvalidSecurityToken.Malformed", "InvalidSecurityToken.MismatchWithAccessKey",
-	"SecurityTokenExpired", "SignatureNonceUsed",
+	"SignatureDoesNotMatch", "IncompleteSignature", "MissingSecurityToken",
+	"InvalidSecurityToken", "InvalidSecurityToken.Malformed", "InvalidSecurityToken.MismatchWithAccessKey",
 }
 
 // conflicts are the codes of writes that the present state forbids.
@@ -118,8 +117,12 @@ var conflicts = []string{
 	"OperationConflict", "TokenProcessing",
 }
 
-// faults are the codes of server failures, which come with any status.
-var faults = []string{"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy"}
+// faults are the codes of server failures, which come with any status, and of a time, key or nonce that the next try replaces. After
+// SignatureNonceUsed the server may have accepted a copy of the request.
+var faults = []string{
+	"ServiceUnavailable", "InternalError", "SystemBusy", "LocationServiceTimeout", "OperationBusy",
+	"InvalidTimeStamp.Expired", "InvalidSecurityToken.Expired", "SecurityTokenExpired", "SignatureNonceUsed",
+}
 
 // kindOf returns the kind of an error answer, or nil. gone are the codes for a missing object.
 func kindOf(code string, status int, gone []string) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -16,7 +17,7 @@ const (
 
 type pageOf[T any] struct {
 	items []T
-	total number // of the whole list, for numbered pages
+	total number // of the whole list, if the answer counts it
 	next  string // token of the next page; empty on the last one
 }
 
@@ -68,12 +69,9 @@ func counted[W any](total number, items []W) (pageOf[W], error) {
 	return pageOf[W]{items: items, total: total}, nil
 }
 
-// linked returns a page of a counted list whose pages have tokens. The list, called name, may be missing only if it is empty.
-func linked[W any](total number, next text, name string, items []W) (pageOf[W], error) {
+// linked returns a page of a counted list whose pages have tokens.
+func linked[W any](total number, next text, items []W) (pageOf[W], error) {
 	p, err := counted(total, items)
-	if err == nil && total.n > 0 && items == nil {
-		err = lack("%s", name)
-	}
 	p.next = string(next)
 	return p, err
 }
@@ -86,8 +84,10 @@ func numbered[T any](product, action string, id func(T) string, fetch func(page 
 			return sorted(list, id), err
 		}
 	}
-	return nil, endless(product, action, "the list does not add up, however often it is read")
+	return nil, endless(product, action, short)
 }
+
+const short = "the list does not add up, however often it is read"
 
 func endless(product, action, why string) error {
 	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
@@ -121,26 +121,56 @@ func oneRound[T any](product, action string, id func(T) string, fetch func(page 
 	return nil, false, endless(product, action, "the list does not end")
 }
 
+// chained reads a list whose pages name the next one, again if it is short.
 func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
 	var list []T
-	seen := map[string]bool{}
-	token := ""
-	for range maxPages {
-		p, err := fetch(token)
+	w := &walk{product: product, action: action}
+	for !w.over {
+		if w.token == "" {
+			list = nil
+		}
+		p, err := fetch(w.token)
+		if err == nil {
+			list = append(list, p.items...)
+			err = w.turn(p.next, len(list), p.total.n)
+		}
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, p.items...)
-		if p.next == "" {
-			return list, nil
-		}
-		if seen[p.next] {
-			break
-		}
-		seen[p.next] = true
-		token = p.next
 	}
-	return nil, endless(product, action, "the list does not end")
+	return list, nil
+}
+
+// A walk is the way through the pages of a list. It is not part of chained, which is compiled once per type.
+type walk struct {
+	product, action string
+
+	token string   // of the page to read
+	over  bool     // the list is whole
+	seen  []string // tokens of this round
+	most  int64    // items by the pages of this round
+	round int
+}
+
+// turn goes on to the next page. A list with fewer items than a page counts begins again. With more items it is whole: TotalCount, "the total
+// number of entries returned", may count those of one page.
+func (w *walk) turn(next string, items int, total int64) error {
+	w.most = max(w.most, total)
+	w.token = next
+	switch {
+	case next == "" && int64(items) >= w.most:
+		w.over = true
+	case next == "":
+		if w.round++; w.round == rounds {
+			return endless(w.product, w.action, short)
+		}
+		w.seen, w.most = nil, 0
+	case len(w.seen) == maxPages-1 || slices.Contains(w.seen, next):
+		return endless(w.product, w.action, "the list does not end")
+	default:
+		w.seen = append(w.seen, next)
+	}
+	return nil
 }
 
 func values[W, T any](list []W, value func(W) T) []T {

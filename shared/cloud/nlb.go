@@ -197,7 +197,7 @@ func (n NLB) Find(ctx context.Context, f NLBFilter) ([]NetworkLoadBalancer, erro
 			return r
 		},
 		page: func(a answer) (pageOf[wireNLB], error) {
-			return linked(a.TotalCount, a.NextToken, "LoadBalancers", a.LoadBalancers)
+			return linked(a.TotalCount, a.NextToken, a.LoadBalancers)
 		},
 		check: wireNLB.check,
 	}))
@@ -279,7 +279,7 @@ func (n NLB) Listeners(ctx context.Context, id string) ([]NetworkListener, error
 			return r
 		},
 		page: func(a answer) (pageOf[wireNetworkListener], error) {
-			return linked(a.TotalCount, a.NextToken, "Listeners", a.Listeners)
+			return linked(a.TotalCount, a.NextToken, a.Listeners)
 		},
 		check: func(l wireNetworkListener) error {
 			if l.ListenerID == "" || !l.ListenerPort.ok || l.ListenerProtocol == "" || string(l.LoadBalancerID) != id {

@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/aliyun/alibaba-cloud-sdk-go/sdk/requests"
@@ -50,8 +51,25 @@ func (n NLB) ServerGroups(ctx context.Context, tagKey, tagValue string) ([]Serve
 
 // ServerGroupsOf returns the visible server groups of these IDs, by ID. Servers says whether a missing one exists. It needs grant.ListServerGroups.
 func (n NLB) ServerGroupsOf(ctx context.Context, ids []string) ([]ServerGroup, error) {
-	return n.serverGroups(ctx, needs{{"list of server groups", strings.Join(ids, ",")}}, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &ids })
+	if len(ids) == 0 || slices.Contains(ids, "") {
+		return nil, absent("nlb", listServerGroups, "server group ID")
+	}
+	var all []ServerGroup
+	for part := range slices.Chunk(ids, groupsAtOnce) {
+		groups, err := n.serverGroups(ctx, nil, func(r *nlb.ListServerGroupsRequest) { r.ServerGroupIds = &part })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, groups...)
+	}
+	return sorted(all, func(g ServerGroup) string { return g.ID }), nil
 }
+
+// groupsAtOnce is how many IDs ListServerGroups accepts:
+// https://www.alibabacloud.com/help/en/slb/network-load-balancer/developer-reference/api-nlb-2022-04-30-listservergroups
+const groupsAtOnce = 20
+
+const listServerGroups = "ListServerGroups"
 
 func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.ListServerGroupsRequest)) ([]ServerGroup, error) {
 	type answer struct {
@@ -59,7 +77,7 @@ func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.List
 		NextToken    text
 		ServerGroups []wireServerGroup
 	}
-	list, err := chained("nlb", "ListServerGroups", pages(ctx, n.c, listing[string, answer, wireServerGroup]{
+	list, err := chained("nlb", listServerGroups, pages(ctx, n.c, listing[string, answer, wireServerGroup]{
 		needs: needs,
 		request: func(token string) requests.AcsRequest {
 			r := nlb.CreateListServerGroupsRequest()
@@ -68,7 +86,7 @@ func (n NLB) serverGroups(ctx context.Context, needs needs, which func(*nlb.List
 			return r
 		},
 		page: func(a answer) (pageOf[wireServerGroup], error) {
-			return linked(a.TotalCount, a.NextToken, "ServerGroups", a.ServerGroups)
+			return linked(a.TotalCount, a.NextToken, a.ServerGroups)
 		},
 		check: func(g wireServerGroup) error {
 			if g.ServerGroupID == "" || g.ServerGroupName == "" {
@@ -111,7 +129,7 @@ func (n NLB) Servers(ctx context.Context, groupID string) ([]Backend, error) {
 			return r
 		},
 		page: func(a answer) (pageOf[wireServer], error) {
-			return linked(a.TotalCount, a.NextToken, "Servers", a.Servers)
+			return linked(a.TotalCount, a.NextToken, a.Servers)
 		},
 		check: func(s wireServer) error {
 			if s.ServerID == "" || s.ServerType == "" || !s.Port.ok {

@@ -94,7 +94,7 @@ func (q Quotas) Applications(ctx context.Context, product, code string) ([]Quota
 			return r
 		},
 		page: func(a answer) (pageOf[wireApplication], error) {
-			return linked(a.TotalCount, a.NextToken, "QuotaApplications", a.QuotaApplications)
+			return linked(a.TotalCount, a.NextToken, a.QuotaApplications)
 		},
 		check: func(w wireApplication) error {
 			if w.QuotaActionCode != "" && string(w.QuotaActionCode) != code {

@@ -95,7 +95,7 @@ func (q Quotas) List(ctx context.Context, product, category, keyword string) ([]
 			return r
 		},
 		page: func(a answer) (pageOf[wireQuota], error) {
-			return linked(a.TotalCount, a.NextToken, "Quotas", a.Quotas)
+			return linked(a.TotalCount, a.NextToken, a.Quotas)
 		},
 		check: func(w wireQuota) error {
 			if w.QuotaActionCode == "" || w.QuotaName == "" || !w.TotalQuota.ok || w.Adjustable == nil {

@@ -29,6 +29,7 @@ type PolicyRef struct {
 type Policy struct {
 	Name     string
 	Type     string // CustomPolicy or "System"
+	Version  string // ID of the default version
 	Document string // of the default version: JSON
 }
 
@@ -130,7 +131,7 @@ func (r RAM) Policy(ctx context.Context, name, typ string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	return Policy{Name: name, Type: typ, Document: string(a.DefaultPolicyVersion.PolicyDocument)}, nil
+	return Policy{Name: name, Type: typ, Version: string(a.Policy.DefaultVersion), Document: string(a.DefaultPolicyVersion.PolicyDocument)}, nil
 }
 
 type wireVersion struct {

@@ -463,7 +463,7 @@ var reads = []struct {
 			return c.RAM.Policy(ctx, policy, cloud.CustomPolicy)
 		},
 		cloud.Policy{
-			Name: policy, Type: cloud.CustomPolicy, Document: document("vpc:*"),
+			Name: policy, Type: cloud.CustomPolicy, Version: "v10", Document: document("vpc:*"),
 		},
 	},
 	{
@@ -795,6 +795,11 @@ func TestReadsAreTriedAgain(t *testing.T) {
 		"cut":           {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, 3},
 		"cut after":     {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, 3},
 		"half answer":   {sim.Fault{Garbage: true}, cloud.ErrUnavailable, 1},
+		"clock":         {sim.Fault{Code: "InvalidTimeStamp.Expired"}, cloud.ErrUnavailable, 3},
+		"old token":     {sim.Fault{Code: "InvalidSecurityToken.Expired"}, cloud.ErrUnavailable, 3},
+		"older token":   {sim.Fault{Code: "SecurityTokenExpired"}, cloud.ErrUnavailable, 3},
+		"nonce used":    {sim.Fault{Code: "SignatureNonceUsed"}, cloud.ErrUnavailable, 3},
+		"wrong token":   {sim.Fault{Code: "InvalidSecurityToken.MismatchWithAccessKey"}, cloud.ErrDenied, 1},
 		"refused":       {sim.Fault{Code: "Forbidden.RAM", Status: 403}, cloud.ErrDenied, 1},
 		"of no kind":    {sim.Fault{Code: "InvalidParameter"}, nil, 1},
 	} {
@@ -834,14 +839,23 @@ func TestWritesAreMadeOnce(t *testing.T) {
 		"cut before":  {sim.Fault{CutBefore: true}, cloud.ErrUnavailable, false},
 		"cut after":   {sim.Fault{CutAfter: true}, cloud.ErrUnavailable, true},
 		"half answer": {sim.Fault{Garbage: true}, cloud.ErrUnavailable, true},
+		"fault 4":     {sim.Fault{Status: 400, Body: `{"Code":"InternalError"}`}, cloud.ErrUnavailable, true},
+		"gateway":     {sim.Fault{Status: 408, Body: "<html>"}, cloud.ErrUnavailable, true},
+		"nonce used":  {sim.Fault{Status: 400, Body: `{"Code":"SignatureNonceUsed"}`}, cloud.ErrUnavailable, true},
+		"refused":     {sim.Fault{Code: "Forbidden.RAM", Status: 403}, cloud.ErrDenied, false},
+		"of no kind":  {sim.Fault{Code: "InvalidParameter"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			w := writer(t, s, s.Admin())
+			var told []event.Call
+			w := writer(t, s, s.Admin()).OnWrite(func(k event.Call) { told = append(told, k) })
 			s.Fault(tt.fault)
-			if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); !errors.Is(err, tt.want) {
+			if err := w.SLB.Tag(t.Context(), "lb-1", "k", "v"); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if len(told) != 1 || told[0].Open() != (tt.want == cloud.ErrUnavailable) {
+				t.Errorf("told %+v", told)
 			}
 			if got := len(s.Calls()); got != 1 {
 				t.Errorf("got %d tries, want 1", got)

@@ -383,8 +383,9 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 		Tags []json.RawMessage
 	}
 	type answer struct {
-		NextToken text
-		Listeners *[]wireListener
+		TotalCount number
+		NextToken  text
+		Listeners  *[]wireListener
 	}
 	list, err := chained("slb", "DescribeLoadBalancerListeners", pages(ctx, s.c, listing[string, answer, wireListener]{
 		needs: needs{{"load balancer ID", id}},
@@ -398,7 +399,7 @@ func (s SLB) Listeners(ctx context.Context, id string) ([]Listener, error) {
 			if a.Listeners == nil {
 				return p, lack("Listeners")
 			}
-			return pageOf[wireListener]{items: *a.Listeners, next: string(a.NextToken)}, nil
+			return pageOf[wireListener]{items: *a.Listeners, total: a.TotalCount, next: string(a.NextToken)}, nil
 		},
 		check: func(l wireListener) error {
 			if !l.ListenerPort.ok || l.ListenerProtocol == "" || l.Status == "" || string(l.LoadBalancerID) != id {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -519,6 +520,66 @@ func TestListsThatDoNotEnd(t *testing.T) {
 		err := everything[name](t.Context(), wire(t, h, func(c *Config) { c.Rate = -1 }))
 		if e, ok := errors.AsType[*Error](err); !ok || e.Message != "the list does not end" || n.Load() > maxPages {
 			t.Errorf("%s: got %v after %d calls", name, err, n.Load())
+		}
+	}
+}
+
+// The API accepts 20 IDs of server groups at once.
+func TestManyServerGroups(t *testing.T) {
+	var calls []int
+	c := wire(t, func(w http.ResponseWriter, r *http.Request) {
+		var groups []string
+		for id := r.FormValue("ServerGroupIds.1"); id != ""; id = r.FormValue(fmt.Sprintf("ServerGroupIds.%d", len(groups)+1)) {
+			groups = append(groups, fmt.Sprintf(`{"ServerGroupId":%q,"ServerGroupName":"n"}`, id))
+		}
+		calls = append(calls, len(groups))
+		says(200, fmt.Sprintf(`{"RequestId":"R","TotalCount":%d,"ServerGroups":[%s]}`, len(groups), strings.Join(groups, ",")))(w, r)
+	})
+	var ids []string
+	for n := range 41 {
+		ids = append(ids, fmt.Sprintf("sgp-%02d", 40-n))
+	}
+	got, err := c.NLB.ServerGroupsOf(t.Context(), ids)
+	sorted := slices.IsSortedFunc(got, func(a, b ServerGroup) int { return strings.Compare(a.ID, b.ID) })
+	if err != nil || len(got) != 41 || !sorted || !slices.Equal(calls, []int{20, 20, 1}) {
+		t.Errorf("got %d groups, sorted %t, by calls of %v: %v", len(got), sorted, calls, err)
+	}
+	if _, err := c.NLB.ServerGroupsOf(t.Context(), []string{"sgp-1", ""}); err == nil {
+		t.Error("an empty ID was sent")
+	}
+}
+
+// A list with fewer items than its TotalCount is not whole, and is read again.
+func TestShortLists(t *testing.T) {
+	for name, list := range map[string]string{
+		"Listeners":    `"Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp"}]`,
+		"NLBPorts":     `"Listeners":[{"LoadBalancerId":"nlb-1","ListenerId":"lsn-1","ListenerPort":80,"ListenerProtocol":"TCP"}]`,
+		"NLBs":         `"LoadBalancers":[{"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active"}]`,
+		"ServerGroups": `"ServerGroups":[{"ServerGroupId":"sgp-1","ServerGroupName":"k8s.80"}]`,
+		"Servers":      `"Servers":[{"ServerId":"i-1","ServerType":"Ecs","Port":80}]`,
+		"Quotas":       `"Quotas":[{"QuotaActionCode":"q_1","QuotaName":"n","TotalQuota":1.5,"Adjustable":false}]`,
+		"Applications": `"QuotaApplications":[{"ApplicationId":"app-1","Status":"Process"}]`,
+	} {
+		key, _, _ := strings.Cut(list, ":")
+		for what, tt := range map[string]struct {
+			answers []string // the last one stays
+			calls   int
+			want    error
+		}{
+			"empty":       {[]string{`"TotalCount":3,` + key + `:[]`}, rounds, ErrUnavailable},
+			"one of two":  {[]string{`"TotalCount":2,` + list}, rounds, ErrUnavailable},
+			"then whole":  {[]string{`"TotalCount":2,"NextToken":"a",` + list, `"TotalCount":2,` + key + `:[]`, `"TotalCount":1,` + list}, 3, nil},
+			"two pages":   {[]string{`"TotalCount":2,"NextToken":"a",` + list, `"TotalCount":2,` + list}, 2, nil},
+			"counts page": {[]string{`"TotalCount":1,"NextToken":"a",` + list, `"TotalCount":1,` + list}, 2, nil},
+		} {
+			calls := 0
+			err := everything[name](t.Context(), wire(t, func(w http.ResponseWriter, r *http.Request) {
+				says(200, `{"RequestId":"R",`+tt.answers[min(calls, len(tt.answers)-1)]+`}`)(w, r)
+				calls++
+			}))
+			if !errors.Is(err, tt.want) || calls != tt.calls {
+				t.Errorf("%s, %s: got %v after %d calls", name, what, err, calls)
+			}
 		}
 	}
 }

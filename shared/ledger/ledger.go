@@ -248,7 +248,11 @@ func (b *balance) enter(f failed) {
 	open := r.phase != "" && !(r.phase == event.Settled && r.result.Settled())
 	if open {
 		loss.Case = r.id
-		if due := r.at.Add(r.wait); due.After(loss.Since) {
+		at := r.at
+		if at.After(r.stored) { // by a clock that is ahead
+			at = r.stored
+		}
+		if due := at.Add(r.wait); due.After(loss.Since) {
 			loss.Since, loss.Why = due, "A run on it began and never ended."
 			if r.phase == event.Settled {
 				loss.Why = "It was to be looked at again, and nobody has."

@@ -115,6 +115,17 @@ func TestLedger(t *testing.T) {
 	settles(0, 1, event.Fixed)
 	read("it fails since a fix by a clock that is ahead", many/2-1)
 
+	// Nor does such a clock make a lost failure wait longer.
+	rec := record(0, 1, event.Fixed)
+	rec.Phase, rec.At = event.Intent, now.Add(24*time.Hour)
+	document(0, event.Case{Record: rec, Last: rec.At, Event: rec.Event})
+	late, err := ledger.Draw(ctx, s, cluster, now.Add(2*time.Hour), time.Hour)
+	must(err)
+	if a := late.Classes[0]; a.Waiting != 0 || a.Lost != many/2+1 {
+		t.Errorf("a record dated a day ahead: %+v", a)
+	}
+	settles(0, 1, event.Fixed)
+
 	m, err := s.Last(ctx, stream.Failed, event.FailedSubject(cluster, class, uid(many-1)))
 	must(err)
 	must(s.Dead(ctx, "no reason", m.Subject, m.Header, m.Data))

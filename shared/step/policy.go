@@ -25,15 +25,17 @@ const (
 type PolicyVersion struct {
 	Policy   string   `json:"policy"`
 	Document string   `json:"document"`
-	Adds     []string `json:"adds"`           // the actions that the document adds, for people
-	Was      string   `json:"was"`            // default version before
-	Versions []string `json:"versions"`       // all versions before, which identifies a new one as ours
-	Drop     string   `json:"drop,omitempty"` // version to delete, never Was; empty: none
+	Adds     []string `json:"adds"`              // the actions that the document adds, for people
+	Was      string   `json:"was"`               // default version before
+	Versions []string `json:"versions"`          // all versions before, which identifies a new one as ours
+	Drop     string   `json:"drop,omitempty"`    // version to delete, never Was; empty: none
+	Dropped  string   `json:"dropped,omitempty"` // its document, for people: undo does not restore it
 }
 
-// NewVersion returns the step that gives a policy, with these versions, the document with the new actions adds. It fails if no version is the default.
-func NewVersion(policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
-	p := PolicyVersion{Policy: policy, Document: document, Adds: adds}
+// NewVersion returns the step that gives a policy the document with the new actions adds. It fails if the version of base, on which the document
+// is built, is not the default of versions, which were read later, or if it is unknown which version of a full policy is the oldest.
+func NewVersion(base cloud.Policy, document string, adds []string, versions []cloud.PolicyVersion) (PolicyVersion, error) {
+	p := PolicyVersion{Policy: base.Name, Document: document, Adds: adds}
 	var oldest cloud.PolicyVersion // except the default, which undo needs
 	for _, v := range versions {
 		p.Versions = append(p.Versions, v.ID)
@@ -44,11 +46,14 @@ func NewVersion(policy, document string, adds []string, versions []cloud.PolicyV
 			oldest = v
 		}
 	}
-	if len(versions) >= maxVersions {
-		p.Drop = oldest.ID
+	if p.Was != base.Version {
+		return PolicyVersion{}, fmt.Errorf("the default version of the policy %s has changed from %s to %s", base.Name, base.Version, p.Was)
 	}
-	if p.Was == "" {
-		return PolicyVersion{}, fmt.Errorf("the policy %s has no default version", policy)
+	if len(versions) >= maxVersions {
+		if oldest.Created.IsZero() || oldest.Document == "" {
+			return PolicyVersion{}, fmt.Errorf("the date of creation or the document of a version of the policy %s is unknown", base.Name)
+		}
+		p.Drop, p.Dropped = oldest.ID, oldest.Document
 	}
 	return p, nil
 }

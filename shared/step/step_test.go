@@ -388,6 +388,39 @@ func TestPolicyVersion(t *testing.T) {
 	}
 }
 
+// A document that is not the default version's would take back what somebody has changed.
+func TestNewVersion(t *testing.T) {
+	t.Parallel()
+	versions := []cloud.PolicyVersion{{ID: "v1"}, {ID: "v2", Default: true}}
+	got, err := step.NewVersion(cloud.Policy{Name: "p", Version: "v2"}, document("slb:More"), []string{"slb:More"}, versions)
+	want := step.PolicyVersion{Policy: "p", Document: document("slb:More"), Adds: []string{"slb:More"}, Was: "v2", Versions: []string{"v1", "v2"}}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v\n%s", err, d)
+	}
+	if got, err := step.NewVersion(cloud.Policy{Name: "p", Version: "v1"}, document("slb:More"), nil, versions); err == nil {
+		t.Errorf("on a version that is not the default: %+v", got)
+	}
+
+	full := []cloud.PolicyVersion{{ID: "v1", Default: true}}
+	for day := 4; day > 0; day-- {
+		id := fmt.Sprint("v", 6-day)
+		full = append(full, cloud.PolicyVersion{ID: id, Document: document("slb:Do" + id), Created: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)})
+	}
+	base := cloud.Policy{Name: "p", Version: "v1"}
+	got, err = step.NewVersion(base, document("slb:More"), nil, full)
+	if err != nil || got.Drop != "v5" || got.Dropped != document("slb:Dov5") {
+		t.Errorf("of a full policy: %+v, %v", got, err)
+	}
+	full[2].Created = time.Time{}
+	if got, err := step.NewVersion(base, document("slb:More"), nil, full); err == nil {
+		t.Errorf("by an unknown date: %+v", got)
+	}
+	full[2].Created, full[4].Document = full[1].Created, ""
+	if got, err := step.NewVersion(base, document("slb:More"), nil, full); err == nil {
+		t.Errorf("with an unknown document: %+v", got)
+	}
+}
+
 // The version that undo needs is never deleted.
 func TestPolicyFull(t *testing.T) {
 	t.Parallel()
