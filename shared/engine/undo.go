@@ -187,24 +187,13 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		return drifted(err)
 	}
 	v := x.undoer
-	var err error
-	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
-		return x.found(err)
-	}
-	over, around, err := x.readPlace(ctx)
+	over, err := x.undoPlace(ctx)
 	switch {
 	case err != nil:
 		return x.found(err)
-	case x.c.Service == nil || string(x.c.Service.UID) != x.rec.Service.UID:
-		if x.person {
-			return drifted(errors.New("the Service was deleted since"))
-		}
-		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
-	case len(over) > 0 && !x.person:
-		x.rec.Held = ""
+	case len(over) > 0:
 		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 	}
-	x.stand(around)
 	if !x.person {
 		works, err := x.works(ctx)
 		if err != nil {
@@ -243,6 +232,24 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Clear}
 }
 
+// undoPlace reads the policy, which has settings for the hand, and the Service. over says why nothing is left to undo automatically; a
+// person's undo of a deleted Service is an error.
+func (x *run) undoPlace(ctx context.Context) (over say.Text, err error) {
+	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
+		return nil, err
+	}
+	x.c.Service = nil // a deleted one is not read
+	over, around, err := x.readPlace(ctx)
+	switch {
+	case err != nil || len(over) > 0 && !x.person:
+		return over, err
+	case x.c.Service == nil || string(x.c.Service.UID) != x.rec.Service.UID:
+		return nil, fmt.Errorf("case %s: the Service was deleted since", x.rec.Case)
+	}
+	x.stand(around)
+	return nil, nil
+}
+
 func (x *run) lockUndo(ctx context.Context) error {
 	held, err := x.lock(ctx, x.undoer.steps)
 	if err == nil && !held {
@@ -279,9 +286,14 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return machine.Guarded{Failed: true}
 	}
 	out := machine.Guarded{Readable: true, Revision: x.object.Revision, Undoes: true, Permits: true, Place: true}
-	if x.c.Service == nil {
-		if _, err := x.readService(ctx); err != nil {
+	if x.c.Service == nil || !x.person && !x.dry { // a dry run keeps the Service as its steps would leave it
+		over, err := x.undoPlace(ctx)
+		switch {
+		case err != nil:
 			return x.unguarded(err)
+		case len(over) > 0:
+			out.Over = x.gone(over)
+			return out
 		}
 	}
 	if err := x.lockUndo(ctx); err != nil { // an undo that goes on has lost its locks
@@ -307,20 +319,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		out.Revision = view[x.object.Key].Revision
 		return out
 	}
-	over, around, err := x.readPlace(ctx)
-	if err != nil {
-		return x.unguarded(err)
-	}
-	if len(over) > 0 {
-		x.rec.Held = ""
-		out.Over = x.gone(over)
-		return out
-	}
 	if x.rec.Written.IsZero() {
-		if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil { // the hand gets settings from it
-			return x.unguarded(err)
-		}
-		x.stand(around)
 		works, err := x.works(ctx)
 		if err != nil {
 			return x.unguarded(err)
@@ -338,7 +337,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return x.unguarded(err)
 	}
 	x.c.Policy, out.Revision = g.policy, g.revision
-	x.stand(around)
+	x.stand(x.around)
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")
