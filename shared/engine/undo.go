@@ -56,25 +56,30 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
-	newest, written := x.object.Plan(x.r.Class)
-	if done := x.object.Mine().Done; !written && len(done) > 0 {
-		newest, written = done[len(done)-1], true
+	made := x.object.Mine().Done
+	open, planned := x.object.Plan(x.r.Class)
+	if planned {
+		made = append(slices.Clip(made), open)
 	}
-	if written && newest.Case != id {
-		return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later", id, newest.Case)
+	own := 0
+	for i, rec := range slices.Backward(made) {
+		if rec.Case == id {
+			own = len(made) - i
+		} else if rec.Wrote() && own == 0 {
+			return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later; if lbremedy can't undo that one, undo both by hand",
+				id, rec.Case)
+		} else if rec.Wrote() {
+			break
+		}
+	}
+	if planned && own > 0 {
+		own-- // the machine counts it itself
 	}
 	x.begin()
 	x.rec.Case, x.c.ID = id, id
 	x.sign()
 	if x.lives, err = x.object.Lives(ctx); err != nil {
 		return event.Record{}, err
-	}
-	own := 0
-	for _, done := range slices.Backward(x.object.Mine().Done) {
-		if done.Case != id {
-			break
-		}
-		own++
 	}
 	// The clock of an earlier request may have been ahead.
 	request := max(uint64(x.env.Time().UnixNano()), x.object.Decided().Request+1)
@@ -119,10 +124,11 @@ func (x *run) reverse(ctx context.Context) error {
 	for _, done := range slices.Backward(x.object.Mine().Done[max(0, len(x.object.Mine().Done)-mine.Own):]) {
 		applied = append(applied, done)
 	}
-	if len(applied) == 0 {
+	i := slices.IndexFunc(applied, event.Record.Wrote) // later cases only triggered a resync
+	if i < 0 || x.person && applied[i].Case != x.rec.Case {
 		return errNothingApplied
 	}
-	id := applied[0].Case
+	id := applied[i].Case
 	if !x.person {
 		first := x.rec
 		x.prev = x.object.Last()
@@ -130,7 +136,7 @@ func (x *run) reverse(ctx context.Context) error {
 		x.rec.First, x.rec.Crashes, x.rec.Held = first.First, first.Crashes, event.TakenBack
 	}
 	x.rec.Case, x.c.ID, x.rec.Undoing = id, id, true
-	x.rec.Finding = say.F("Undo of %s: %s", id, applied[0].Finding)
+	x.rec.Finding = say.F("Undo of %s: %s", id, applied[i].Finding)
 	x.sign()
 	v := &undoer{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
 	x.undoer, x.unsettled, x.taken, x.reserved = v, nil, false, false
