@@ -65,6 +65,8 @@ const (
 	// reading is its reading time. Anything unread by then is reported as unknown.
 	reading = longest - 2*time.Minute
 	renewed = stream.CasesAge / 2
+	// rollout is how old a case is before it ends because this release lacks its check: another release may be running, too.
+	rollout = 24 * time.Hour
 	// inFull is how many findings of a check about one object are recorded in full, and keysOnly how many by their keys.
 	inFull, keysOnly = 10, 500
 )
@@ -164,7 +166,7 @@ func (p *ScheduledRun) tell(ctx context.Context, s *Snapshot, r Result) (RunResu
 	if server.Before(now) {
 		server = now // its own newest record proves that this clock went back
 	}
-	all := p.matters(s, r.AtLeast(Warning), open)
+	all := p.matters(s, r.AtLeast(Warning), open, server)
 	out := RunResult{Result: r}
 	ids := map[string]bool{}
 	var errs []error
@@ -247,7 +249,7 @@ func isOpen(r event.Record) bool {
 }
 
 // matters returns what to record, by subject: present findings, and open cases that can't be judged this time.
-func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase) map[string]*matter {
+func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase, now time.Time) map[string]*matter {
 	all := map[string]*matter{}
 	for _, f := range r.Findings {
 		subject := event.CaseSubject(p.Env.Cluster, f.About.InJournal(p.Env.Cluster).UID, ClassPrefix+f.Check)
@@ -266,9 +268,9 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase)
 		switch {
 		case s.without(m.about):
 			m.over = "The Service is gone."
-		case !slices.Contains(r.Checks, m.check):
+		case !slices.Contains(r.Checks, m.check) && now.Sub(was.stored) > rollout:
 			m.over = dropped
-		case len(r.untold(m.check, m.about)) > 0:
+		case !slices.Contains(r.Checks, m.check), len(r.untold(m.check, m.about)) > 0:
 			m.blind = true
 			m.keep()
 		}

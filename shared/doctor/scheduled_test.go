@@ -63,7 +63,9 @@ func TestScheduledRun(t *testing.T) {
 	of := func(unknown []Unknown, findings ...Finding) Result {
 		return Result{Cluster: "c1", Checks: []string{"cordoned", "room"}, Findings: findings, Unknown: unknown}
 	}
-	const room = "doctor-room load balancer lb-1 asked: It is full. / Make room."
+	const room, removed = "doctor-room load balancer lb-1 asked: It is full. / Make room.", "a check that was removed a day ago"
+	now := time.Now()
+	p.Env.Now = func() time.Time { now = now.Add(time.Second); return now }
 	for i, step := range []struct {
 		what                  string
 		r                     Result
@@ -83,9 +85,14 @@ func TestScheduledRun(t *testing.T) {
 		{"all gone", of(nil), 0, 2, 0, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ",
 			"doctor-room load balancer lb-1 gone:  / "}},
 		{"and back", of(nil, lb), 1, 0, 1, []string{"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ", room}},
-		{"a release without the check", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"doctor-cordoned shop/web gone:  / ",
+		{"an older release without the check beside it", Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 0, 1, []string{
+			"doctor-cordoned shop/web gone:  / ", "doctor-cordoned shop/web gone:  / ", room}},
+		{removed, Result{Cluster: "c1", Checks: []string{"cordoned"}}, 0, 1, 0, []string{"doctor-cordoned shop/web gone:  / ",
 			"doctor-cordoned shop/web gone:  / ", "doctor-room load balancer lb-1 gone:  / "}},
 	} {
+		if step.what == removed {
+			now = now.Add(25 * time.Hour)
+		}
 		got, err := p.tell(t.Context(), &Snapshot{Cluster: "c1"}, step.r)
 		if err != nil {
 			t.Fatalf("%d, %s: %v", i, step.what, err)

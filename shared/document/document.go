@@ -76,8 +76,15 @@ func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
 		return o, fmt.Errorf("%s: %w", o.Key, err)
 	}
 	o.State.Revision = e.Revision
-	now := s.Now()
-	for i := range o.State.Cases { // a clock that was ahead or jumped back must not prolong a wait
+	if s.Holder != nil { // others must not store times by their own clock
+		o.limit(s.Now())
+	}
+	return o, o.date(ctx)
+}
+
+// limit makes a clock that was ahead or jumped back prolong no wait.
+func (o *Object) limit(now time.Time) {
+	for i := range o.State.Cases {
 		c := &o.State.Cases[i]
 		limit(&c.Wait.Until, now.Add(o.Case(c.Class).Wait))
 		limit(&c.Since, now)
@@ -93,7 +100,6 @@ func (s Store) Read(ctx context.Context, uid, class string) (*Object, error) {
 			limit(&c.Done[j].Begun, now)
 		}
 	}
-	return o, o.date(ctx)
 }
 
 func limit(at *time.Time, most time.Time) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/engine"
 	"github.com/lbremedy/lbremedy/shared/event"
+	"github.com/lbremedy/lbremedy/shared/hand"
 	"github.com/lbremedy/lbremedy/shared/remedy"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -123,4 +124,28 @@ func TestTimesOut(t *testing.T) {
 		}
 		r.advance(max(rec.Wait, time.Second))
 	}
+}
+
+// A late hand answers when the time of its call is over.
+type late struct{ hand.Hand }
+
+func (l late) Apply(ctx context.Context, o hand.Order) (hand.ApplyAnswer, error) {
+	a, err := l.Hand.Apply(ctx, o)
+	<-ctx.Done()
+	return a, err
+}
+
+// TestTimeIsOver: a run whose time is over after a step stores that, and makes no other step.
+func TestTimeIsOver(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.env.Hand = func(of *remedy.Remedy) hand.Hand { return late{r.clients.Hand(of)} }
+	r.steps = append(r.steps, act{Name: "2", Annotate: set("example.com/second", "yes", "")})
+	r.env.Bound = time.Second
+	rec, err, _ := r.try(r.event)
+	applied, _ := r.applied()
+	if d := r.document(); err == nil || d.State.Holder != "" || rec.Result != event.Waiting || len(applied) != 1 || len(applied[0].Made()) != 1 {
+		t.Errorf("%v; it ended as %q, the object is held by %q, and %+v can be undone", err, rec.Result, d.State.Holder, applied)
+	}
+	r.wrote(1)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/document"
 	"github.com/lbremedy/lbremedy/shared/engine"
@@ -115,6 +117,20 @@ func TestRecountKeepsOrder(t *testing.T) {
 	r.must(ahead.Recount(t.Context(), string(r.svc.UID), class))
 	if now := r.document(); now.Case(class).Repeats != 0 || now.Rest < was || was < 20*time.Second {
 		t.Errorf("%d runs are counted, and the order's rest was %s and is %s", now.Case(class).Repeats, was, now.Rest)
+	}
+}
+
+// A process that only counts anew leaves all times as they were, even if its clock is behind.
+func TestRecountKeepsTimes(t *testing.T) {
+	t.Parallel()
+	r := build(t)
+	r.ends(event.Waiting)
+	was := r.document().State.Cases
+	behind := document.Store{Stream: r.env.Stream, Cluster: r.env.Cluster, Now: func() time.Time { return time.Now().Add(-25 * time.Hour) }}
+	r.must(behind.Recount(t.Context(), string(r.svc.UID), class))
+	d := r.document()
+	if diff := cmp.Diff(was, d.State.Cases); diff != "" || d.Case(class).Repeats != 0 || len(was[0].Attempts) != 1 {
+		t.Errorf("%d runs are counted of %+v; the document differs (-was +is):\n%s", d.Case(class).Repeats, was, diff)
 	}
 }
 

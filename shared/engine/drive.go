@@ -113,10 +113,13 @@ func (x *run) perform(ctx context.Context, effect machine.Effect) (report machin
 			}
 		}
 	}()
-	if _, look := effect.(machine.Look); !look && x.began && ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
+	switch effect.(type) {
+	case machine.Store, machine.Flush: // how a run ends that is out of time
+		if x.began && ctx.Err() != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+		}
 	}
 	switch e := effect.(type) {
 	case machine.Store:

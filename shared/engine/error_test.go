@@ -437,6 +437,7 @@ func TestPanics(t *testing.T) {
 	if rec.Result != event.Waiting || rec.Wait < 10*time.Second {
 		t.Errorf("ended as %q, comes back after %s", rec.Result, rec.Wait)
 	}
+	r.fails("the run panicked: the clock is broken") // before it has read anything
 	broken.Store(false)
 	r.advance(time.Minute)
 	r.run()

@@ -1210,6 +1210,33 @@ func TestTakeBackLocks(t *testing.T) {
 	r.wrote(2)
 }
 
+// An undo that goes on after a pause ends if its Service was deleted or replaced meanwhile. A person's undo says so.
+func TestTakeBackDeleted(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]func(*rig){"deleted": (*rig).remove, "replaced": (*rig).replace} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.policy.TakeBack, r.policy.Budgets.Attempts = true, 1
+			rec := r.ends(event.Waiting)
+			r.advance(20 * time.Minute)
+			r.advance(r.ends(event.Waiting).Wait)
+			r.must(control.SetPause(t.Context(), r.env.Stream, control.Pause{Cluster: r.env.Cluster, By: "ann"}, false))
+			r.advance(r.ends(event.Waiting).Wait)
+			gone(r)
+			for _, undo := range []func(context.Context, *engine.Env, *remedy.Remedy, []event.Record) (event.Record, error){engine.LookUndo, engine.Undo} {
+				if _, err := undo(t.Context(), r.env, r.class, []event.Record{rec}); err == nil || !strings.Contains(err.Error(), "the Service was deleted since") {
+					t.Errorf("a person's undo ends with %v", err)
+				}
+			}
+			_, err := control.Resume(t.Context(), r.env.Stream, r.env.Cluster)
+			r.must(err)
+			r.ends(event.Gone)
+			r.wrote(1)
+		})
+	}
+}
+
 // A pause counts that is set while the last look before an undo's step is made.
 func TestTakeBackPausedLate(t *testing.T) {
 	t.Parallel()

@@ -132,19 +132,19 @@ func Look(ctx context.Context, env *Env, r *remedy.Remedy, ev Event) (event.Reco
 }
 
 func answer(ctx context.Context, env *Env, r *remedy.Remedy, ev Event, do func(context.Context, *run) (event.Record, error)) (rec event.Record, err error) {
+	defer func() {
+		if p := recover(); p != nil { // one object must not stop the others; three such runs that hold it become a question
+			env.Logger().Error("run panicked", "class", r.Class, "event", ev.ID, "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
+			rec, err = unread, fmt.Errorf("the run panicked: %v", p)
+		}
+		err = event.Safe(err)
+	}()
 	ctx, cancel := context.WithTimeout(ctx, env.bound())
 	defer cancel()
 	x, err := newRun(env, r, ev)
 	if err != nil {
 		return event.Record{}, err
 	}
-	defer func() {
-		if p := recover(); p != nil { // one object must not stop the others; three such runs become a question
-			x.log.Error("run panicked", "panic", event.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
-			rec, err = unread, fmt.Errorf("the run panicked: %v", p)
-		}
-		err = event.Safe(err)
-	}()
 	defer x.leave()
 	return do(ctx, x)
 }

@@ -56,25 +56,30 @@ func (x *run) takeBack(ctx context.Context, id string) (out event.Record, err er
 	if err := x.load(ctx); err != nil {
 		return event.Record{}, err
 	}
-	newest, written := x.object.Plan(x.r.Class)
-	if done := x.object.Mine().Done; !written && len(done) > 0 {
-		newest, written = done[len(done)-1], true
+	made := x.object.Mine().Done
+	open, planned := x.object.Plan(x.r.Class)
+	if planned {
+		made = append(slices.Clip(made), open)
 	}
-	if written && newest.Case != id {
-		return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later", id, newest.Case)
+	own := 0
+	for i, rec := range slices.Backward(made) {
+		if rec.Case == id {
+			own = len(made) - i
+		} else if rec.Wrote() && own == 0 {
+			return event.Record{}, say.Errorf("case %s can't be undone before case %s, which wrote later; if lbremedy can't undo that one, undo both by hand",
+				id, rec.Case)
+		} else if rec.Wrote() {
+			break
+		}
+	}
+	if planned && own > 0 {
+		own-- // the machine counts it itself
 	}
 	x.begin()
 	x.rec.Case, x.c.ID = id, id
 	x.sign()
 	if x.lives, err = x.object.Lives(ctx); err != nil {
 		return event.Record{}, err
-	}
-	own := 0
-	for _, done := range slices.Backward(x.object.Mine().Done) {
-		if done.Case != id {
-			break
-		}
-		own++
 	}
 	// The clock of an earlier request may have been ahead.
 	request := max(uint64(x.env.Time().UnixNano()), x.object.Decided().Request+1)
@@ -119,10 +124,11 @@ func (x *run) reverse(ctx context.Context) error {
 	for _, done := range slices.Backward(x.object.Mine().Done[max(0, len(x.object.Mine().Done)-mine.Own):]) {
 		applied = append(applied, done)
 	}
-	if len(applied) == 0 {
+	i := slices.IndexFunc(applied, event.Record.Wrote) // later cases only triggered a resync
+	if i < 0 || x.person && applied[i].Case != x.rec.Case {
 		return errNothingApplied
 	}
-	id := applied[0].Case
+	id := applied[i].Case
 	if !x.person {
 		first := x.rec
 		x.prev = x.object.Last()
@@ -130,7 +136,7 @@ func (x *run) reverse(ctx context.Context) error {
 		x.rec.First, x.rec.Crashes, x.rec.Held = first.First, first.Crashes, event.TakenBack
 	}
 	x.rec.Case, x.c.ID, x.rec.Undoing = id, id, true
-	x.rec.Finding = say.F("Undo of %s: %s", id, applied[0].Finding)
+	x.rec.Finding = say.F("Undo of %s: %s", id, applied[i].Finding)
 	x.sign()
 	v := &undoer{maybe: map[int]bool{}, unsure: map[string]bool{}, last: lastWrite(applied, x.prev)}
 	x.undoer, x.unsettled, x.taken, x.reserved = v, nil, false, false
@@ -187,24 +193,13 @@ func (x *run) bars(ctx context.Context) machine.Report {
 		return drifted(err)
 	}
 	v := x.undoer
-	var err error
-	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
-		return x.found(err)
-	}
-	over, around, err := x.readPlace(ctx)
+	over, err := x.undoPlace(ctx)
 	switch {
 	case err != nil:
 		return x.found(err)
-	case x.c.Service == nil || string(x.c.Service.UID) != x.rec.Service.UID:
-		if x.person {
-			return drifted(errors.New("the Service was deleted since"))
-		}
-		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
-	case len(over) > 0 && !x.person:
-		x.rec.Held = ""
+	case len(over) > 0:
 		return machine.Looked{Answer: machine.Gone, Outcome: x.gone(over)}
 	}
-	x.stand(around)
 	if !x.person {
 		works, err := x.works(ctx)
 		if err != nil {
@@ -243,6 +238,24 @@ func (x *run) bars(ctx context.Context) machine.Report {
 	return machine.Looked{Answer: machine.Clear}
 }
 
+// undoPlace reads the policy, which has settings for the hand, and the Service. over says why nothing is left to undo automatically; a
+// person's undo of a deleted Service is an error.
+func (x *run) undoPlace(ctx context.Context) (over say.Text, err error) {
+	if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil {
+		return nil, err
+	}
+	x.c.Service = nil // a deleted one is not read
+	over, around, err := x.readPlace(ctx)
+	switch {
+	case err != nil || len(over) > 0 && !x.person:
+		return over, err
+	case x.c.Service == nil || string(x.c.Service.UID) != x.rec.Service.UID:
+		return nil, fmt.Errorf("case %s: the Service was deleted since", x.rec.Case)
+	}
+	x.stand(around)
+	return nil, nil
+}
+
 func (x *run) lockUndo(ctx context.Context) error {
 	held, err := x.lock(ctx, x.undoer.steps)
 	if err == nil && !held {
@@ -279,9 +292,14 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return machine.Guarded{Failed: true}
 	}
 	out := machine.Guarded{Readable: true, Revision: x.object.Revision, Undoes: true, Permits: true, Place: true}
-	if x.c.Service == nil {
-		if _, err := x.readService(ctx); err != nil {
+	if x.c.Service == nil || !x.person && !x.dry { // a dry run keeps the Service as its steps would leave it
+		over, err := x.undoPlace(ctx)
+		switch {
+		case err != nil:
 			return x.unguarded(err)
+		case len(over) > 0:
+			out.Over = x.gone(over)
+			return out
 		}
 	}
 	if err := x.lockUndo(ctx); err != nil { // an undo that goes on has lost its locks
@@ -307,20 +325,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		out.Revision = view[x.object.Key].Revision
 		return out
 	}
-	over, around, err := x.readPlace(ctx)
-	if err != nil {
-		return x.unguarded(err)
-	}
-	if len(over) > 0 {
-		x.rec.Held = ""
-		out.Over = x.gone(over)
-		return out
-	}
 	if x.rec.Written.IsZero() {
-		if x.c.Policy, err = x.env.policy(x.object.Since(ctx)); err != nil { // the hand gets settings from it
-			return x.unguarded(err)
-		}
-		x.stand(around)
 		works, err := x.works(ctx)
 		if err != nil {
 			return x.unguarded(err)
@@ -338,7 +343,7 @@ func (x *run) restores(ctx context.Context) machine.Guarded {
 		return x.unguarded(err)
 	}
 	x.c.Policy, out.Revision = g.policy, g.revision
-	x.stand(around)
+	x.stand(x.around)
 	ok, rule := x.permission(g.policy).Allows(x.r, remedy.Plan{Steps: x.undoer.steps[x.rec.Next:]}.Highest(), nil)
 	if ok && !g.policy.TakeBack {
 		ok, rule = false, say.F("The policy does not undo fixes automatically.")

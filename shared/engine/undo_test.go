@@ -334,6 +334,46 @@ func TestUndoOfOlderCase(t *testing.T) {
 	}
 }
 
+// A newer case that wrote nothing but a resync does not keep an older one from being undone, and has nothing to undo itself.
+func TestUndoPastResync(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]func(*rig){
+		"under way": func(*rig) {},
+		"given up":  func(r *rig) { r.advance(20 * time.Minute); r.ends(event.Unsettled) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := build(t)
+			r.env.Watch = long
+			r.on("after 1", r.syncs)
+			first := r.ends(event.Fixed)
+			r.env.Watch = 200 * time.Millisecond
+			r.class.StillFails = func(context.Context, *remedy.Case) (remedy.Verdict, error) { return remedy.Yes, nil }
+			r.steps = []remedy.Step{step.Resync{}}
+			r.advance(time.Minute)
+			r.event = r.failure(class, r.now())
+			second := r.ends(event.Waiting)
+			later(r)
+			undo := func(of event.Record) (event.Record, error) {
+				t.Helper()
+				applied, _, err := r.env.Documents().Applied(t.Context(), of)
+				r.must(err)
+				if len(applied) != 1 {
+					t.Fatalf("%d attempts of case %s can be undone", len(applied), of.Case)
+				}
+				return engine.Undo(t.Context(), r.env, r.class, applied)
+			}
+			if _, err := undo(second); err == nil || !strings.Contains(err.Error(), "no step was applied") {
+				t.Errorf("the resync: got %v", err)
+			}
+			rec, err := undo(first)
+			if err != nil || rec.Result != event.Undone || rec.Case != first.Case || r.live().Annotations[key] != "old" {
+				t.Errorf("%v; case %s of %s, %s ended as %q, and the annotation is %q", err, rec.Case, first.Case, second.Case, rec.Result, r.live().Annotations[key])
+			}
+		})
+	}
+}
+
 // A request to undo counts even if an earlier one came from a computer whose clock was ahead.
 func TestUndoAfterClockAhead(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -322,6 +323,11 @@ func (r Record) Made() []StepRecord {
 		n++
 	}
 	return r.Steps[:n]
+}
+
+// Wrote reports whether a step was made, or may have been, that did more than trigger a resync.
+func (r Record) Wrote() bool {
+	return slices.ContainsFunc(r.Made(), func(s StepRecord) bool { return !s.ResyncOnly && !s.Found })
 }
 
 // A StepRecord is one step of a plan as CASES keeps it.

@@ -119,7 +119,7 @@ func (o *outlet) do(ctx context.Context, i incident, h Head, c chat.Click) (say.
 	case !ok:
 		return nil, say.Errorf("the user %.100q of the chat is not among the people of the policy", c.User)
 	case h.Status != Open:
-		return nil, say.Errorf("it is over")
+		return nil, say.Errorf("this ticket is closed")
 	case c.Button == chat.Mute && o.c.Now().Before(h.MutedUntil):
 		return nil, say.Errorf("it is muted already")
 	case c.Button == chat.Mute:
@@ -172,7 +172,7 @@ func (o *outlet) reply(ctx context.Context, i incident, h Head, line say.Text) c
 		of, since = Head{}, h.Opened
 	}
 	v, err := o.view(ctx, i, i.all(), of, since)
-	if err != nil {
+	if err != nil || len(v.open)+len(v.over) == 0 {
 		return chat.Reply{Text: o.tell(line)}
 	}
 	t := o.render(i, "", h, v, h.Status)

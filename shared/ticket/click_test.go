@@ -458,6 +458,31 @@ func TestCardThatFails(t *testing.T) {
 	}
 }
 
+// A click on the closed card of a Service that still fails leaves its text as it is.
+func TestClickAfterTheEnd(t *testing.T) {
+	d, sink := dingTalk(t)
+	w := newWorld(t)
+	f := w.follower(func(c *Config) { c.People, c.wire = people, wire(d.URL()) }, sink)
+	ctx, cancel := context.WithCancel(w.ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })
+	t.Cleanup(func() { cancel(); wait.Wait() })
+	d.Connected()
+	q := w.queue(f, 0)
+	for _, result := range []event.Result{event.Asked, event.Planned} {
+		q.put(w.write(w.record(1, "vswitch-ip-exhausted", result, func(r *event.Record) {
+			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: say.Literal("annotate it"), Risk: "low"}}, hash("plan")+hash("")
+		})))
+		q.pass(time.Minute)
+	}
+	last := len(d.Cards()) - 1
+	before := d.Cards()[last].Params["text"]
+	d.Click(d.On(last, "u-ann", "approve"))
+	if now := d.Cards()[last].Params["text"]; now != before || !strings.Contains(now, "the failure goes on") {
+		t.Errorf("the card says\n%s\nand said\n%s", now, before)
+	}
+}
+
 func TestMuteEnds(t *testing.T) {
 	d, sink := dingTalk(t)
 	w := newWorld(t)

@@ -162,6 +162,30 @@ func TestNoLongerAsked(t *testing.T) {
 	}
 }
 
+// A plan of another Service that is only shown, from while an update waited, does not turn the end into "Still failing".
+func TestNeverAsked(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	q := w.queue(w.follower(nil, h.sink("ops")), 0)
+	asks := func(ask string) {
+		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Asked, func(r *event.Record) { r.Ask = say.Literal(ask) })))
+	}
+	asks("Free an address.")
+	q.pass(time.Minute)
+	h.take()
+	asks("Free another address.")
+	q.put(w.write(w.record(2, "vswitch-ip-exhausted", event.Planned)))
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
+	q.pass(time.Minute)
+	told := h.take()
+	if len(told) == 0 {
+		t.Fatal("the end is not told")
+	}
+	if kind, n := told[len(told)-1].notice(t); kind != "closed" || n.Over != 1 || n.Lead.Service.Name != "web-1" || !strings.Contains(n.Text, "It is over") {
+		t.Errorf("%s, %d over: %s\n%s", kind, n.Over, n.Title, n.Text)
+	}
+}
+
 // A sink may want only questions that a person can approve, or only those that need more.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {

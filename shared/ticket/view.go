@@ -38,7 +38,7 @@ func wants(s policy.Sink, m Member, result event.Result, status event.Status, ri
 
 // view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only if they ended
 // after the ticket was last closed, and after since, when the sink was added. Members that an open ticket was about, or that
-// have changed since, end it even if the sink no longer wants them.
+// have changed since, end it even if the sink no longer wants them; those whose plans were only ever shown don't.
 func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
 	var unwanted []Member
@@ -52,7 +52,7 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 		case m.Over && (m.revision <= h.ClosedAt || h.Status == None && m.At.Before(since)):
 		case m.Over && (stood || m.Result.Worked() && now):
 			v.over = append(v.over, m)
-		case h.Status == Open && (stood || m.revision > h.Revision):
+		case h.Status == Open && (stood || m.revision > h.Revision && m.Stood != event.Planned):
 			unwanted = append(unwanted, m)
 		}
 	})

@@ -65,15 +65,8 @@ it writes during a pause too, and says so.`,
 }
 
 var undoable = journal.Want{What: say.F("has steps to undo"), Is: func(h journal.History) bool {
-	return wrote(event.Attempts(h))
+	return slices.ContainsFunc(event.Attempts(h), event.Record.Wrote)
 }}
-
-// wrote reports whether an attempt did more than resync or find the desired state.
-func wrote(attempts []event.Record) bool {
-	return slices.ContainsFunc(attempts, func(r event.Record) bool {
-		return slices.ContainsFunc(r.Made(), func(s event.StepRecord) bool { return !s.ResyncOnly && !s.Found })
-	})
-}
 
 func (u undoing) run(ctx context.Context, p *cli.Program, s *stream.Stream, name string) error {
 	h, err := undoable.Single(ctx, p, s, name)
@@ -150,7 +143,7 @@ func applied(ctx context.Context, s *stream.Stream, h journal.History) ([]event.
 		return nil, command.Wrong("case %s was already undone at %s", h.Last().Case, cli.Clock(back))
 	case len(steps) == 0:
 		return nil, command.Wrong("case %s: no step was applied, so there is nothing to undo", h.Last().Case)
-	case !wrote(steps):
+	case !slices.ContainsFunc(steps, event.Record.Wrote):
 		return nil, command.Wrong("case %s wrote nothing but a resync, so there is nothing to undo", h.Last().Case)
 	}
 	return steps, nil
