@@ -46,10 +46,10 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 		}
 	}
 	for _, id := range sorted(sharing) {
+		contested(r, id, sharing[id])
 		for _, svc := range sharing[id] {
 			l := reuseLook{s, r, svc, id}
 			l.controller()
-			l.ports(sharing[id])
 			if svc.UID == "" && s.Others != nil {
 				r.Unknown(about(svc), say.Errorf("which other Services use %s: %w", ccm.Quote(id), s.Others))
 			}
