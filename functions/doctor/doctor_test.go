@@ -327,6 +327,9 @@ func render(r doctor.Result) string {
 	for _, u := range r.Unknown {
 		fmt.Fprintf(&b, "unknown %s: %s\n", u.About, u.Why)
 	}
+	for _, u := range r.Settling {
+		fmt.Fprintf(&b, "settling %s\n", u.About)
+	}
 	if b.Len() == 0 {
 		return "nothing\n"
 	}

@@ -46,6 +46,13 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		all := b.Obstacles()
+		for _, o := range recent(s, b, all) {
+			if o.Node {
+				r.Settling(s.OfCluster())
+			} else {
+				r.Settling(about(svc))
+			}
+		}
 		for _, o := range all {
 			if o.Node {
 				faulty[o.Name], of[o.Name] = o, b
@@ -79,6 +86,18 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 			Do: of[node].Ask([]ccm.Obstacle{faulty[node]}),
 		})
 	}
+}
+
+// recent returns the obstacles that exist only with the recent changes, which buildingOf leaves out.
+func recent(s *doctor.Snapshot, b ccm.Building, settled []ccm.Obstacle) []ccm.Obstacle {
+	nodes, slicesOf := len(b.Nodes), len(b.Slices)
+	b.Nodes, b.Slices = s.Nodes, s.Slices[name(b.Service)]
+	if len(b.Nodes) == nodes && len(b.Slices) == slicesOf {
+		return nil
+	}
+	return slices.DeleteFunc(b.Obstacles(), func(o ccm.Obstacle) bool {
+		return slices.ContainsFunc(settled, func(x ccm.Obstacle) bool { return x.Node == o.Node && x.Name == o.Name })
+	})
 }
 
 // buildingOf returns the input from which the controller builds the Service's groups, without recent changes.

@@ -34,8 +34,12 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	for _, svc := range s.OfType() {
-		if !ccm.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
-			continue // the first sync creates the groups, and a recent change is still being synced
+		if !ccm.Synced(svc) {
+			continue // the first sync creates the groups
+		}
+		if s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+			r.Settling(about(svc))
+			continue
 		}
 		b, err := s.Balancer(svc)
 		switch {
@@ -101,19 +105,27 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	want, moved := p.want()
 	have := map[string]bool{}
 	var missing, extra []string
+	settles := false
 	if g != nil {
 		for _, e := range g.Backends {
 			key := p.key(e)
-			if !have[key] && !want[key] && !moved[key] && p.ours(e) {
-				extra = append(extra, key)
+			if !have[key] && !want[key] && p.ours(e) {
+				if settles = settles || moved[key]; !moved[key] {
+					extra = append(extra, key)
+				}
 			}
 			have[key] = true
 		}
 	}
 	for key := range want {
-		if !have[key] && !moved[key] {
-			missing = append(missing, key)
+		if !have[key] {
+			if settles = settles || moved[key]; !moved[key] {
+				missing = append(missing, key)
+			}
 		}
+	}
+	if settles {
+		r.Settling(about(p.svc))
 	}
 	slices.Sort(missing)
 	slices.Sort(extra)

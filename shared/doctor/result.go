@@ -28,6 +28,7 @@ type Result struct {
 	Services int           `json:"services"` // number of Services examined
 	Findings []Finding     `json:"findings"` // the worst first
 	Unknown  []Unknown     `json:"unknown"`
+	Settling []Unknown     `json:"-"` // see Report.Settling
 	Read     []Reading     `json:"read"`
 }
 
@@ -74,6 +75,7 @@ func Examine(ctx context.Context, s *Snapshot, checks []*Check) Result {
 		found := run(s, c)
 		r.Findings = append(r.Findings, found.findings...)
 		r.Unknown = append(r.Unknown, found.unknown...)
+		r.Settling = append(r.Settling, found.settling...)
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -160,11 +162,14 @@ func (r Result) In(l *say.Language) Result {
 	return r
 }
 
+// untold returns why what a check found about an object may still hold.
 func (r Result) untold(check string, about About) []string {
 	var why []string
-	for _, u := range r.Unknown {
-		if u.Check == check && u.About.Covers(about) {
-			why = append(why, u.Why.String())
+	for _, list := range [][]Unknown{r.Unknown, r.Settling} {
+		for _, u := range list {
+			if u.Check == check && u.About.Covers(about) {
+				why = append(why, u.Why.String())
+			}
 		}
 	}
 	return why
