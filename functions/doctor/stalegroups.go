@@ -33,6 +33,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
+	settled := settledNodes(s)
 	for _, svc := range s.OfType() {
 		if !ccm.Synced(svc) {
 			continue // the first sync creates the groups
@@ -49,6 +50,12 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 		case b == nil:
 			continue // another check reports that it is gone
 		}
+		built, err := buildingOf(s, svc, b, settled)
+		if err != nil {
+			r.Unknown(about(svc), err)
+			continue
+		}
+		stuck := len(built.Obstacles()) > 0
 		for _, port := range svc.Spec.Ports {
 			mode, g, err := groupOf(s, svc, b, port)
 			if err == nil && g != nil {
@@ -58,12 +65,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 				r.Unknown(about(svc), err)
 				break
 			}
-			built, err := buildingOf(s, svc, b)
-			if err != nil {
-				r.Unknown(about(svc), err)
-				break
-			}
-			stale(r, grouping{s, svc, b, port, mode, nodes, len(built.Obstacles()) > 0}, g)
+			stale(r, grouping{s, svc, b, port, mode, nodes, stuck}, g)
 		}
 	}
 }
