@@ -327,6 +327,9 @@ func render(r doctor.Result) string {
 	for _, u := range r.Unknown {
 		fmt.Fprintf(&b, "unknown %s: %s\n", u.About, u.Why)
 	}
+	for _, u := range r.Settling {
+		fmt.Fprintf(&b, "settling %s\n", u.About)
+	}
 	if b.Len() == 0 {
 		return "nothing\n"
 	}
@@ -355,7 +358,7 @@ func TestScenarios(t *testing.T) {
 						t.Errorf("the scenario does not begin with a sentence: %q", line)
 					}
 					s := load(t, a)
-					r := doctor.Examine(s, []*doctor.Check{c})
+					r := doctor.Examine(t.Context(), s, []*doctor.Check{c})
 					got := render(r)
 					if len(r.Findings) > 0 {
 						found = true
@@ -398,7 +401,7 @@ func TestHealthy(t *testing.T) {
 					svc.Labels[ccm.HashLabel], _ = ccm.Hash(svc, s.Controller.Version)
 				}
 			}
-			r := doctor.Examine(s, Checks())
+			r := doctor.Examine(t.Context(), s, Checks())
 			if worst, found := r.Worst(); found && worst > doctor.Info || len(r.Unknown) > 0 {
 				t.Error("something is wrong, or not known")
 			}
@@ -518,7 +521,7 @@ func blind(t *testing.T, c *doctor.Check, a *txtar.Archive, whole doctor.Result)
 			continue
 		}
 		s.Failed[p] = errors.New("no answer")
-		r := doctor.Examine(s, []*doctor.Check{c})
+		r := doctor.Examine(t.Context(), s, []*doctor.Check{c})
 		if slices.Contains(c.Needs, p) {
 			if len(r.Findings) > 0 || len(r.Unknown) != 1 {
 				t.Errorf("without the %s, which it needs, the check says:\n%s", p, render(r))
@@ -584,12 +587,35 @@ func TestManyEndpoints(t *testing.T) {
 			{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: make([]discoveryv1.Endpoint, 1000)},
 		}
 	}
-	r := doctor.Examine(s, []*doctor.Check{scale})
+	r := doctor.Examine(t.Context(), s, []*doctor.Check{scale})
 	var got []string
 	for _, f := range r.Findings {
 		got = append(got, f.About.String()+" "+f.Evidence["number"])
 	}
 	if d := cmp.Diff([]string{"c1 64001"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// Any user can create many Services that name one load balancer, even one that does not exist: each gets one finding for a listener.
+func TestManySharers(t *testing.T) {
+	t.Parallel()
+	s := &doctor.Snapshot{Cluster: "c1", Given: doctor.PartsOf(Checks()), Failed: map[doctor.Part]error{}}
+	const n = 300
+	for i := range n {
+		svc := corev1.Service{}
+		svc.Namespace, svc.Name, svc.UID, svc.Spec.Type = "shop", fmt.Sprintf("web-%03d", i), types.UID(fmt.Sprint(i)), corev1.ServiceTypeLoadBalancer
+		svc.Annotations = map[string]string{ccm.Prefix + "id": "lb-1"}
+		svc.Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}
+		s.Services = append(s.Services, svc)
+	}
+	found := doctor.Examine(t.Context(), s, []*doctor.Check{reuse}).Findings
+	if len(found) != n {
+		t.Fatalf("%d findings", len(found))
+	}
+	want := `Other Services also want the listener tcp:80 of "lb-1": shop/web-001, shop/web-002, shop/web-003, shop/web-004, shop/web-005 and 294 more. ` +
+		"Only one of them can have the listener."
+	if got := found[0].Text.String(); got != want {
+		t.Error(got)
 	}
 }

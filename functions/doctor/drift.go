@@ -23,10 +23,14 @@ var drift = &doctor.Check{
 func findDrift(s *doctor.Snapshot, r *doctor.Report) {
 	runs, versionErr := versionOf(s)
 	for _, svc := range s.OfType() {
-		if !ccm.Synced(svc) || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
-			continue // the first sync sets everything, and a recent change is still being synced
+		if !ccm.Synced(svc) {
+			continue // the first sync sets everything
 		}
 		about := doctor.OfService(svc)
+		if s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+			r.Settling(about)
+			continue
+		}
 		b, err := s.Balancer(svc)
 		if err != nil {
 			r.Unknown(about, err)

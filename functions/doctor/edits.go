@@ -29,8 +29,13 @@ var edits = &doctor.Check{
 			}
 			if s.Replaced == nil {
 				r.Unknown(about(svc), say.Errorf("what changes when it is applied: %w", doctor.ErrNoCluster))
-			} else if old, ok := s.Replaced[name(svc)]; ok && old.DeletionTimestamp == nil {
+				continue
+			}
+			old, ok := s.Replaced[name(svc)]
+			if ok && old.DeletionTimestamp == nil {
 				edit{r, &old, svc, applied(&old, svc)}.find()
+			} else if !ok && s.Others != nil {
+				r.Unknown(about(svc), say.Errorf("what changes when it is applied: %w", s.Others))
 			}
 		}
 	},

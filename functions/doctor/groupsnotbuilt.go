@@ -27,6 +27,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 	if untold == nil && version.Before(ccm.FirstSilentBuild()) {
 		return // it fails with the reason
 	}
+	nodes := settledNodes(s)
 	faulty, behind, of := map[string]ccm.Obstacle{}, map[string][]string{}, map[string]ccm.Building{}
 	for _, svc := range s.OfType() {
 		if ccm.NLB(svc) || !ccm.InForce(svc) {
@@ -38,7 +39,7 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		var b ccm.Building
 		if err == nil {
-			b, err = buildingOf(s, svc, lb)
+			b, err = buildingOf(s, svc, lb, nodes)
 		}
 		if err != nil {
 			r.Unknown(about(svc), err)
@@ -46,6 +47,13 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 			continue
 		}
 		all := b.Obstacles()
+		for _, o := range recent(s, b, all) {
+			if o.Node {
+				r.Settling(s.OfCluster())
+			} else {
+				r.Settling(about(svc))
+			}
+		}
 		for _, o := range all {
 			if o.Node {
 				faulty[o.Name], of[o.Name] = o, b
@@ -81,8 +89,25 @@ func findGroupsNotBuilt(s *doctor.Snapshot, r *doctor.Report) {
 	}
 }
 
-// buildingOf returns the input from which the controller builds the Service's groups, without recent changes.
-func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer) (ccm.Building, error) {
+// recent returns the obstacles that exist only with the recent changes, which buildingOf leaves out.
+func recent(s *doctor.Snapshot, b ccm.Building, settled []ccm.Obstacle) []ccm.Obstacle {
+	nodes, slicesOf := len(b.Nodes), len(b.Slices)
+	b.Nodes, b.Slices = s.Nodes, s.Slices[name(b.Service)]
+	if len(b.Nodes) == nodes && len(b.Slices) == slicesOf {
+		return nil
+	}
+	return slices.DeleteFunc(b.Obstacles(), func(o ccm.Obstacle) bool {
+		return slices.ContainsFunc(settled, func(x ccm.Obstacle) bool { return x.Node == o.Node && x.Name == o.Name })
+	})
+}
+
+// settledNodes returns the nodes without those that changed recently.
+func settledNodes(s *doctor.Snapshot) []corev1.Node {
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(n corev1.Node) bool { return moving(&n, s.Time) })
+}
+
+// buildingOf returns the input from which the controller builds the Service's groups, without recent changes; nodes are settledNodes.
+func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer, nodes []corev1.Node) (ccm.Building, error) {
 	b := ccm.Building{Service: svc, Version: s.Controller.Version}
 	if ccm.NLB(svc) || len(svc.Spec.Ports) == 0 {
 		return b, nil // nothing prevents the controller from building it
@@ -91,7 +116,7 @@ func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer
 	if b.Mode, _, err = groupOf(s, svc, lb, svc.Spec.Ports[0]); err != nil {
 		return b, err
 	}
-	b.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n corev1.Node) bool { return moving(&n, s.Time) })
+	b.Nodes = nodes
 	if s.Time.Sub(s.Moved[name(svc)]) >= settling {
 		b.Slices = s.Slices[name(svc)]
 	}

@@ -27,7 +27,7 @@ func TestLBGonePlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := load(t, a)
-		r := doctor.Examine(s, []*doctor.Check{lbGone})
+		r := doctor.Examine(t.Context(), s, []*doctor.Check{lbGone})
 		got := map[string][]string{}
 		for _, f := range r.Findings {
 			for _, svc := range s.OfType() {

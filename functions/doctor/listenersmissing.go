@@ -249,14 +249,14 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
 }
 
-// alike reports whether two listeners, such as "tcp:80" and "http:80", exclude each other: all protocols but UDP share ports.
-func alike(a, b string) bool {
-	of := func(key string) string {
-		protocol, port, _ := strings.Cut(strings.ToLower(key), ":")
-		if protocol != "udp" {
-			protocol = "tcp"
-		}
-		return protocol + ":" + port
+// alike reports whether two listeners exclude each other.
+func alike(a, b string) bool { return exclusive(a) == exclusive(b) }
+
+// exclusive returns what only one listener of a load balancer can have: "tcp:80" for "http:80", since all protocols but UDP share ports.
+func exclusive(key string) string {
+	protocol, port, _ := strings.Cut(strings.ToLower(key), ":")
+	if protocol != "udp" {
+		protocol = "tcp"
 	}
-	return of(a) == of(b)
+	return protocol + ":" + port
 }

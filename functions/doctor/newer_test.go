@@ -54,7 +54,7 @@ func TestNewerController(t *testing.T) {
 			s := &doctor.Snapshot{Time: now, Cluster: "c1", Given: doctor.PartsOf(Checks()), Services: []corev1.Service{svc}}
 			s.Controller.Version = version
 			said := 0
-			r := doctor.Examine(s, []*doctor.Check{annotations})
+			r := doctor.Examine(t.Context(), s, []*doctor.Check{annotations})
 			for _, f := range r.Findings {
 				text := fmt.Sprintf("%s %s", f.Text, f.Do)
 				for _, word := range harmful {

@@ -65,14 +65,23 @@ func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) say.
 	if value, ok := b.Tags[ccm.NameTag]; ok {
 		return say.F("Its tag %s has another value, %s: find out which Service it belongs to.", ccm.NameTag, ccm.Quote(value))
 	}
-	if b.Tags[ccm.ReusedTag] != "" {
-		return say.F("It has the tag %s: a person created it. With the name tag, the controller would delete it with the Service.", ccm.ReusedTag)
-	}
 	if ccm.TagsFull(&b.Instance) {
 		return say.F("It carries %d tags, the maximum: remove one that nobody needs.", len(b.Tags))
 	}
+	ours, why := traced(s, svc, b)
+	if len(why) == 0 && !ours {
+		return say.F("None of its listeners and groups is named after the Service.")
+	}
+	return why
+}
+
+// traced reports whether listeners or groups of the load balancer are named after the Service, and why it may belong to somebody else.
+func traced(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) (ours bool, why say.Text) {
+	if b.Tags[ccm.ReusedTag] != "" {
+		return false, say.F("It has the tag %s: a person created it. With the name tag, the controller would delete it with the Service.", ccm.ReusedTag)
+	}
 	if err := cmp.Or(s.Err(doctor.Listeners, doctor.Groups), b.Err(doctor.Listeners, doctor.Groups)); err != nil {
-		return say.F("Its listeners and groups are not known (%s).", err)
+		return false, say.F("Its listeners and groups are not known (%s).", err)
 	}
 	var names []string
 	for _, l := range standings(b) {
@@ -81,17 +90,13 @@ func doubt(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) say.
 	for _, g := range b.Groups {
 		names = append(names, g.Name)
 	}
-	ours := false
 	for _, text := range names {
 		switch t, ok := ccm.ParseTrace(text); {
 		case ok && t.Of(svc, s.Cluster):
 			ours = true
 		case ok:
-			return say.F("It also serves the Service %s of the cluster %s, but with the tag the controller would delete it with this Service.", t, t.Cluster)
+			return false, say.F("It also serves the Service %s of the cluster %s, but with the tag the controller would delete it with this Service.", t, t.Cluster)
 		}
 	}
-	if !ours {
-		return say.F("None of its listeners and groups is named after the Service.")
-	}
-	return nil
+	return ours, nil
 }

@@ -23,7 +23,7 @@ func TestNotRenamablePlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := load(t, a)
-		r := doctor.Examine(s, []*doctor.Check{notRenamable})
+		r := doctor.Examine(t.Context(), s, []*doctor.Check{notRenamable})
 		if len(r.Findings) != len(steps) {
 			t.Errorf("%s: %d findings, want %d", file, len(r.Findings), len(steps))
 		}

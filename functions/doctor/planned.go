@@ -28,6 +28,8 @@ func (p planning) check(list []*corev1.Service) {
 		switch {
 		case id != "":
 			p.listeners(svc)
+		case !replaces && p.Others != nil:
+			p.report.Unknown(about(svc), say.Errorf("whether it replaces a Service that has a load balancer: %w", p.Others))
 		case !replaces || !ccm.Synced(&old): // otherwise it keeps its load balancer
 			p.balancer(svc)
 			p.addresses(svc)

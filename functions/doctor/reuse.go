@@ -46,10 +46,10 @@ func findReuse(s *doctor.Snapshot, r *doctor.Report) {
 		}
 	}
 	for _, id := range sorted(sharing) {
+		contested(r, id, sharing[id])
 		for _, svc := range sharing[id] {
 			l := reuseLook{s, r, svc, id}
 			l.controller()
-			l.ports(sharing[id])
 			if svc.UID == "" && s.Others != nil {
 				r.Unknown(about(svc), say.Errorf("which other Services use %s: %w", ccm.Quote(id), s.Others))
 			}
@@ -219,9 +219,13 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 				And("The controller does not reuse it."), never)
 		return
 	case b.Tags[ccm.NameTag] == ccm.DefaultName(l.svc):
-		l.add(l.failing(), "tags",
-			say.F("The Service names %s. The controller created this load balancer and therefore does not reuse it: the next full sync fails.", b.ID),
-			say.F("Remove the annotation: %s. The controller finds the load balancer by its tag.", drop(l.svc, "id")))
+		do := say.F("Remove the annotation: %s.", drop(l.svc, "id"))
+		text := say.F("The Service names %s. The controller created this load balancer and therefore does not reuse it: the next full sync fails.", b.ID)
+		if why := unproven(l.Snapshot, l.svc, b); len(why) > 0 {
+			do = say.F("If the controller created %s for this Service, remove the annotation: %s.", b.ID, drop(l.svc, "id"))
+			text = say.F("The Service names %s, which has the tag %s and is therefore not reused: the next full sync fails.", b.ID, ccm.NameTag).Then(why)
+		}
+		l.add(l.failing(), "tags", text, do.And("The controller then continues with it, and deletes it with the Service."))
 		return
 	}
 	var keys []string
@@ -236,28 +240,43 @@ func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
 			And("Only if the Service that it was created for no longer exists, remove the tags: %s.", ccm.UntagCommand(l.svc, l.Region, b.ID, keys...)))
 }
 
-// fixReuse corrects a Service that already works: it need not name the controller's own load balancer, and its address type becomes the actual one.
+// fixReuse corrects a Service that already works: it need not name its own load balancer, and its address type becomes the actual one.
 func fixReuse(s *doctor.Snapshot, svc *corev1.Service, found []doctor.Finding) remedy.Plan {
 	var edits []step.Edit
-	var text, ask say.Text
+	p := remedy.Plan{}
 	b, err := s.Balancer(svc)
 	up := err == nil && b != nil && ccm.Synced(svc) && ccm.HasAddress(svc, &b.Instance)
 	for _, f := range found {
 		switch {
-		case up && f.Key == "tags" && unnamed(s, svc, b):
+		case up && f.Key == "tags" && unnamed(s, svc, b) && len(unproven(s, svc, b)) == 0:
+			p.Risk = remedy.Medium
+			p.Note = say.F("The controller deletes %s together with the Service. To keep it, annotate the Service first (CCM v2.10.0 or later): %s.",
+				b.ID, ccm.PreserveCommand(svc))
 			edits = append(edits, step.Without(svc, "id"))
 		case up && f.Key == "address-type":
 			edits = append(edits, step.With(svc, "address-type", b.AddressType))
 		default:
-			ask = ask.Then(f.Text).Then(f.Do)
+			p.Ask = p.Ask.Then(f.Text).Then(f.Do)
 			continue
 		}
-		text = text.Then(f.Text)
+		p.Finding = p.Finding.Then(f.Text)
 	}
 	if len(edits) == 0 {
-		return remedy.Plan{Finding: say.F("Only a person can decide which load balancer the Service should use."), Ask: ask}
+		p.Finding = say.F("Only a person can decide which load balancer the Service should use.")
+		return p
 	}
-	return remedy.Plan{Finding: text, Steps: []remedy.Step{step.Together(edits...)}, Ask: ask}
+	p.Steps = []remedy.Step{step.Together(edits...)}
+	return p
+}
+
+// unproven returns why a load balancer with the Service's name tag, which anybody can set, may belong to somebody else; nil if the controller
+// of this cluster created it for the Service.
+func unproven(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) say.Text {
+	ours, why := traced(s, svc, b)
+	if len(why) > 0 || b.Tags[ccm.ClusterTag] == s.Cluster || ours && b.ProtectionReason() == ccm.ManagedByACK {
+		return why
+	}
+	return say.F("Anybody can set the name tag, and nothing else shows that the controller created the load balancer for this Service.")
 }
 
 // unnamed reports whether the controller finds this load balancer, and no other, without the annotation id.

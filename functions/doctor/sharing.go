@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,29 +14,56 @@ import (
 
 // This part of the check reuse looks for other Services that use the same load balancer.
 
-func (l *reuseLook) ports(sharing []*corev1.Service) {
-	for _, other := range sharing {
-		if other == l.svc {
-			continue
+// A wish is for a listener. Services that name the same group of a person share it on purpose: they are one party.
+type wish struct {
+	svc        *corev1.Service
+	key, party string
+}
+
+// contested reports listeners of a load balancer that several of the Services that name it want, in time linear in their number: anybody can
+// create many Services that name one, even one that does not exist.
+func contested(r *doctor.Report, id string, sharing []*corev1.Service) {
+	all := map[string][]wish{}
+	for _, svc := range sharing {
+		for _, p := range svc.Spec.Ports {
+			key := ccm.ListenerKey(svc, p)
+			all[exclusive(key)] = append(all[exclusive(key)], wish{svc, key, cmp.Or(ccm.AdoptedGroup(svc, p), name(svc))})
 		}
-		for _, p := range l.svc.Spec.Ports {
-			key := ccm.ListenerKey(l.svc, p)
-			if !slices.ContainsFunc(other.Spec.Ports, func(q corev1.ServicePort) bool {
-				// Services that name the same group of a person share the listener on purpose.
-				shared := ccm.AdoptedGroup(l.svc, p)
-				return alike(key, ccm.ListenerKey(other, q)) && (shared == "" || shared != ccm.AdoptedGroup(other, q))
-			}) {
+	}
+	for _, wishes := range all {
+		size, owners, owning := map[string]int{}, map[string]int{}, 0 // by party
+		var some []wish                                               // at most shown of a party, so that few are passed over below
+		for _, w := range wishes {
+			if ccm.OwnsListeners(w.svc) {
+				owners[w.party]++
+				owning++
+			}
+			if size[w.party]++; size[w.party] <= shown {
+				some = append(some, w)
+			}
+		}
+		for _, w := range wishes {
+			var others []string
+			for _, o := range some {
+				if len(others) == shown {
+					break
+				}
+				if o.party != w.party {
+					others = append(others, name(o.svc))
+				}
+			}
+			if len(others) == 0 {
 				continue
 			}
 			severity := doctor.Warning
-			text := say.F("The Services %s and %s both have %s on %s.", name(l.svc), name(other), key, ccm.Quote(l.id))
-			if ccm.OwnsListeners(l.svc) && ccm.OwnsListeners(other) {
-				severity, text = doctor.Critical, text.And("Both override its listeners and take the listener from each other.")
+			text := say.F("Other Services also want the listener %s of %s: %s.", w.key, ccm.Quote(id), say.First(others, len(wishes)-size[w.party]))
+			if ccm.OwnsListeners(w.svc) && owning > owners[w.party] {
+				severity, text = doctor.Critical, text.And("Those that override its listeners take the listener from each other.")
 			} else {
 				text = text.And("Only one of them can have the listener.")
 			}
-			l.add(severity, "port/"+strings.ToLower(key)+"/"+name(other), text,
-				say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
+			l := reuseLook{report: r, svc: w.svc, id: id}
+			l.add(severity, "port/"+strings.ToLower(w.key), text, say.F("Give one of them another port or another load balancer: %s.", set(w.svc, "id")))
 		}
 	}
 }

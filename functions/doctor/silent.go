@@ -85,6 +85,7 @@ func stuck(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, err error)
 	changed := changed(s, svc)
 	lasted := s.Time.Sub(changed)
 	if lasted <= overdue {
+		r.Settling(about(svc))
 		return false, nil
 	}
 	evidence := map[string]string{"hash": svc.Labels[ccm.HashLabel], "wanted": want, "changed": changed.UTC().Format(time.RFC3339)}

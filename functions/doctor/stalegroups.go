@@ -33,9 +33,14 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 	for i := range s.Nodes {
 		nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
+	settled := settledNodes(s)
 	for _, svc := range s.OfType() {
-		if !ccm.Synced(svc) || s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
-			continue // the first sync creates the groups, and a recent change is still being synced
+		if !ccm.Synced(svc) {
+			continue // the first sync creates the groups
+		}
+		if s.Time.Sub(s.Moved[name(svc)]) < settling || s.Time.Sub(s.Marks[svc.UID].Changed) < settling {
+			r.Settling(about(svc))
+			continue
 		}
 		b, err := s.Balancer(svc)
 		switch {
@@ -45,6 +50,12 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 		case b == nil:
 			continue // another check reports that it is gone
 		}
+		built, err := buildingOf(s, svc, b, settled)
+		if err != nil {
+			r.Unknown(about(svc), err)
+			continue
+		}
+		stuck := len(built.Obstacles()) > 0
 		for _, port := range svc.Spec.Ports {
 			mode, g, err := groupOf(s, svc, b, port)
 			if err == nil && g != nil {
@@ -54,12 +65,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 				r.Unknown(about(svc), err)
 				break
 			}
-			built, err := buildingOf(s, svc, b)
-			if err != nil {
-				r.Unknown(about(svc), err)
-				break
-			}
-			stale(r, grouping{s, svc, b, port, mode, nodes, len(built.Obstacles()) > 0}, g)
+			stale(r, grouping{s, svc, b, port, mode, nodes, stuck}, g)
 		}
 	}
 }
@@ -101,19 +107,27 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	want, moved := p.want()
 	have := map[string]bool{}
 	var missing, extra []string
+	settles := false
 	if g != nil {
 		for _, e := range g.Backends {
 			key := p.key(e)
-			if !have[key] && !want[key] && !moved[key] && p.ours(e) {
-				extra = append(extra, key)
+			if !have[key] && !want[key] && p.ours(e) {
+				if settles = settles || moved[key]; !moved[key] {
+					extra = append(extra, key)
+				}
 			}
 			have[key] = true
 		}
 	}
 	for key := range want {
-		if !have[key] && !moved[key] {
-			missing = append(missing, key)
+		if !have[key] {
+			if settles = settles || moved[key]; !moved[key] {
+				missing = append(missing, key)
+			}
 		}
+	}
+	if settles {
+		r.Settling(about(p.svc))
 	}
 	slices.Sort(missing)
 	slices.Sort(extra)

@@ -118,9 +118,12 @@ func (b Building) of(p corev1.ServicePort) []Obstacle {
 		return found
 	}
 	ready := Ready(b.Slices, p, FamilyOf(b.Service))
+	on := map[string]bool{}
+	for _, e := range ready {
+		on[e.Node] = true
+	}
 	for _, n := range b.Nodes {
-		on := slices.ContainsFunc(ready, func(e Endpoint) bool { return e.Node == n.Name })
-		if (b.Mode == ClusterMode || on) && b.candidate(&n) && !parses(n.Spec.ProviderID) {
+		if (b.Mode == ClusterMode || on[n.Name]) && b.candidate(&n) && !parses(n.Spec.ProviderID) {
 			found = append(found, noted(n.Name, true, func(f *NodeFaults) { f.unnamed(n) }))
 		}
 	}

@@ -24,16 +24,16 @@ const (
 // Owner returns the owner of the load balancer, and the evidence: the Services that the controller names in a CLB's vServer groups and in
 // the descriptions of an NLB's listeners. It needs BalancerReads, or NetworkReads for an NLB.
 func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
-	m := traces{id: lb.ID, tags: lb.Tags, cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
+	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason(), cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
 	listeners, err := c.ListenerPorts(ctx, lb)
 	if err != nil {
 		return Unproven, nil, err
 	}
 	if lb.NLB != nil {
-		m.reason, m.what = lb.NLB.ProtectionReason, say.F("listener")
+		m.what = say.F("listener")
 		m.count = func(n int) say.Text { return say.Count(n, "listener") }
 	} else {
-		m.reason, m.what = lb.CLB.ProtectionReason, say.F("vServer group")
+		m.what = say.F("vServer group")
 		m.count = func(n int) say.Text { return say.Count(n, "vServer group") }
 	}
 	for _, l := range listeners {

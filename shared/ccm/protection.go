@@ -11,6 +11,14 @@ func (i *Instance) DeleteProtected() bool {
 	return i.CLB != nil && i.CLB.DeleteProtection || i.NLB != nil && i.NLB.DeleteProtection
 }
 
+// ProtectionReason returns the reason of the modification protection: ManagedByACK if the controller set it.
+func (i *Instance) ProtectionReason() string {
+	if i.NLB != nil {
+		return i.NLB.ProtectionReason
+	}
+	return i.CLB.ProtectionReason
+}
+
 // Subscribed reports whether the load balancer is paid for until a date, before which the cloud does not delete it.
 func (i *Instance) Subscribed() bool { return i.CLB != nil && i.CLB.PayType == "PrePay" }
 

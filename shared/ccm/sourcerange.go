@@ -85,18 +85,21 @@ func (r SourceRanges) Of(f Family) []netip.Prefix {
 func (r SourceRanges) Open(f Family) bool { return covered(f.everyone(), r.Blocks) }
 
 func covered(b netip.Prefix, by []netip.Prefix) bool {
-	inside := false
+	var inside []netip.Prefix
 	for _, o := range by {
-		if o.Bits() <= b.Bits() && o.Overlaps(b) {
+		switch {
+		case !o.Overlaps(b):
+		case o.Bits() <= b.Bits():
 			return true
+		default:
+			inside = append(inside, o)
 		}
-		inside = inside || o.Overlaps(b)
 	}
-	if !inside {
+	if len(inside) == 0 {
 		return false
 	}
 	low, high := halves(b)
-	return covered(low, by) && covered(high, by)
+	return covered(low, inside) && covered(high, inside)
 }
 
 func halves(b netip.Prefix) (low, high netip.Prefix) {
@@ -174,7 +177,7 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 	if r.Open(f) {
 		return out
 	}
-	ranges := r.Of(f)
+	ranges, refused := r.Of(f), map[netip.Prefix]bool{}
 	for _, at := range spansOf(svc) {
 		last := 0 // priority of the rule that drops the rest; 0 without one
 		var accepting []GroupRule
@@ -206,7 +209,8 @@ func (r SourceRanges) Breaches(svc *corev1.Service, f Family, groups []cloud.Sec
 			}
 		}
 		for _, b := range ranges {
-			if !covered(b, let) && !slices.Contains(out.Refused, b) {
+			if !refused[b] && !covered(b, let) {
+				refused[b] = true
 				out.Refused = append(out.Refused, b)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,6 +37,21 @@ func TestCovered(t *testing.T) {
 		if got := covered(netip.MustParsePrefix(tt.block), by); got != tt.want {
 			t.Errorf("%s by %q: %t", tt.block, tt.by, got)
 		}
+	}
+}
+
+// A Service may have as many ranges as an object takes: the time must not grow with their square.
+func TestCoveredByMany(t *testing.T) {
+	var by []netip.Prefix
+	for i := range 60_000 {
+		by = append(by, netip.PrefixFrom(netip.AddrFrom4([4]byte{0, 0, byte(i >> 8), byte(i)}), 32))
+	}
+	began := time.Now()
+	if covered(netip.MustParsePrefix("0.0.0.0/0"), by) || !covered(netip.MustParsePrefix("0.0.0.0/17"), by) {
+		t.Error("the first half of the addresses 0.0.0.0/16 is covered, and not everything")
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }
 

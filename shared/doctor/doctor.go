@@ -192,6 +192,7 @@ type Report struct {
 	check    *Check
 	findings []Finding
 	unknown  []Unknown
+	settling []Unknown
 }
 
 // Add adds a finding and sets its Check.
@@ -203,4 +204,9 @@ func (r *Report) Add(f Finding) {
 // Unknown records why the check can't judge the object.
 func (r *Report) Unknown(about About, err error) {
 	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err), errors.Is(err, ErrNoCluster)})
+}
+
+// Settling records that the object changed too recently to judge: neither healthy nor unknown, so open cases stay and nobody is told.
+func (r *Report) Settling(about About) {
+	r.settling = append(r.settling, Unknown{Check: r.check.ID, About: about, Why: say.F("a change is still being synced")})
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestExamine(t *testing.T) {
 			r.Unknown(About{Kind: Cluster, Name: "c1"}, errors.New("no answer"))
 		}),
 	}
-	r := Examine(s, checks)
+	r := Examine(t.Context(), s, checks)
 	var got []string
 	for _, f := range r.Findings {
 		got = append(got, f.Severity.String()+" "+f.ID())
@@ -46,10 +47,16 @@ func TestExamine(t *testing.T) {
 		t.Error(d)
 	}
 	s.Failed[Services] = errors.New("denied")
-	if r := Examine(s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why.String() != "the services could not be read: denied" {
+	if r := Examine(t.Context(), s, checks); len(r.Findings) > 0 || len(r.Unknown) != 3 || r.Unknown[0].Why.String() != "the services could not be read: denied" {
 		t.Errorf("without its needs: %+v", r)
 	}
-	if r := Examine(&Snapshot{}, checks[:1]); len(r.Unknown) != 1 {
+	ctx, cancel := context.WithCancel(t.Context())
+	late := []*Check{check("a", func(_ *Snapshot, r *Report) { r.Add(finding("1", Warning)); cancel() }), checks[0]}
+	delete(s.Failed, Services)
+	if r := Examine(ctx, s, late); len(r.Findings) != 1 || len(r.Unknown) != 1 {
+		t.Errorf("the check after the end of the time: %+v", r)
+	}
+	if r := Examine(t.Context(), &Snapshot{}, checks[:1]); len(r.Unknown) != 1 {
 		t.Errorf("what nobody asked for is known: %+v", r)
 	}
 }
@@ -113,7 +120,7 @@ func TestUntold(t *testing.T) {
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	s := Alone(nil, []Part{Services, Quotas})
-	r := Examine(s, []*Check{
+	r := Examine(t.Context(), s, []*Check{
 		check("a", func(*Snapshot, *Report) { panic("no") }),
 		check("b", func(s *Snapshot, r *Report) { r.Unknown(All(Service), say.Errorf("limits: %w", s.Err(Quotas))) }),
 		{ID: "c", Doc: "# c", Needs: []Part{Quotas}},

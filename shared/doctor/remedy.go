@@ -81,7 +81,7 @@ func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Se
 	if err := s.Failed[Services]; errors.Is(err, kube.ErrNotFound) {
 		return s, nil, nil, nil
 	}
-	r := Examine(s, []*Check{c})
+	r := Examine(ctx, s, []*Check{c})
 	if why := r.untold(c.ID, OfService(k.Service)); len(why) > 0 {
 		return nil, nil, nil, fmt.Errorf("check whether the finding still holds: %s", strings.Join(why, "; "))
 	}

@@ -28,6 +28,7 @@ type Result struct {
 	Services int           `json:"services"` // number of Services examined
 	Findings []Finding     `json:"findings"` // the worst first
 	Unknown  []Unknown     `json:"unknown"`
+	Settling []Unknown     `json:"-"` // see Report.Settling
 	Read     []Reading     `json:"read"`
 }
 
@@ -38,7 +39,7 @@ func Run(ctx context.Context, src Source, checks []*Check) (*Snapshot, Result, e
 	if err != nil {
 		return nil, Result{}, err
 	}
-	r := Examine(s, checks)
+	r := Examine(ctx, s, checks)
 	r.Read, r.Took = readings, time.Since(began)
 	r.TookMs = milliseconds(r.Took)
 	return s, r, nil
@@ -58,19 +59,23 @@ func PartsOf(checks []*Check) []Part {
 // Grants returns the permissions of a run with these checks.
 func Grants(checks []*Check) []grant.Grant { return reads(PartsOf(checks)) }
 
-// Examine runs the checks on a snapshot. A check is unknown if it panics or if a part that it needs could not be read.
-func Examine(s *Snapshot, checks []*Check) Result {
+// Examine runs the checks on a snapshot. A check is unknown if it panics, if a part that it needs could not be read, or after the end of ctx.
+func Examine(ctx context.Context, s *Snapshot, checks []*Check) Result {
 	r := Result{Cluster: s.Cluster, At: s.Time, Services: len(s.Services), Checks: []string{}, Findings: []Finding{}, Unknown: []Unknown{}, Read: []Reading{}}
 	for _, c := range checks {
 		r.Checks = append(r.Checks, c.ID)
-		if err := s.Err(c.Needs...); err != nil {
+		err := s.Err(c.Needs...)
+		if ctx.Err() != nil {
+			err = say.Errorf("the time for the checks was up")
+		}
+		if err != nil {
 			r.Unknown = append(r.Unknown, Unknown{Check: c.ID, Why: say.Of(err).Map(event.Redact), NoCluster: errors.Is(err, ErrNoCluster)})
 			continue
 		}
 		found := run(s, c)
-		c.fixable(s, found.findings)
 		r.Findings = append(r.Findings, found.findings...)
 		r.Unknown = append(r.Unknown, found.unknown...)
+		r.Settling = append(r.Settling, found.settling...)
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -95,6 +100,7 @@ func run(s *Snapshot, c *Check) (r *Report) {
 		}
 	}()
 	c.Find(s, r)
+	c.fixable(s, r.findings)
 	return r
 }
 
@@ -156,11 +162,14 @@ func (r Result) In(l *say.Language) Result {
 	return r
 }
 
+// untold returns why what a check found about an object may still hold.
 func (r Result) untold(check string, about About) []string {
 	var why []string
-	for _, u := range r.Unknown {
-		if u.Check == check && u.About.Covers(about) {
-			why = append(why, u.Why.String())
+	for _, list := range [][]Unknown{r.Unknown, r.Settling} {
+		for _, u := range list {
+			if u.Check == check && u.About.Covers(about) {
+				why = append(why, u.Why.String())
+			}
 		}
 	}
 	return why

@@ -71,7 +71,7 @@ func examineFiles(ctx context.Context, p *cli.Program, e *examining, args []stri
 			return err
 		}
 	}
-	r := ofManifests(doctor.Examine(s, checks), list)
+	r := ofManifests(doctor.Examine(ctx, s, checks), list)
 	r.Read = append(r.Read, read...)
 	if slices.ContainsFunc(checks, func(c *doctor.Check) bool { return c.ID == "kind" }) {
 		r.Findings = append(r.Findings, misplaced...)

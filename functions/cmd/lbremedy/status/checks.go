@@ -278,10 +278,10 @@ func (f *flight) clock() Check {
 	}
 }
 
-func (f *flight) quotas() Check {
+func (f *flight) quotas(ctx context.Context) Check {
 	all := checks.Checks()
 	all = all[slices.IndexFunc(all, func(c *doctor.Check) bool { return c.ID == "room" }):][:1]
-	found := doctor.Examine(f.snap, all)
+	found := doctor.Examine(ctx, f.snap, all)
 	of := func(a doctor.About) bool { return a.Kind == "" || a.Kind == doctor.Account }
 	for _, one := range found.Findings {
 		if of(one.About) {

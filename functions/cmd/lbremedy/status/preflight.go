@@ -147,7 +147,7 @@ func (f *flight) run(ctx context.Context) error {
 	g.Say("asking NATS")
 	f.nats(ctx)
 	f.add("clock", f.clock())
-	f.add("quotas", f.quotas())
+	f.add("quotas", f.quotas(ctx))
 	f.add("controller", f.controller())
 	if up {
 		f.add("approvals", f.approvals(ctx))
