@@ -132,7 +132,7 @@ func (f *NodeFaults) Ask(svc *corev1.Service) (ask say.Text) {
 		ask = ask.And("A providerID cannot be changed. Delete each node that belongs to this region and VPC (%s): kubectl delete node %s.", named(list), words(list)).
 			And("Then let its kubelet register it again with --provider-id=REGION.INSTANCE.")
 	}
-	if list := f.by[unseen]; len(list) > 0 { // a node that is not ready is no backend
+	if list := f.by[unseen]; len(list) > 0 { // a node that is not ready cannot be a backend
 		ask = ask.And("Check in the ECS console whether the server of %s exists.", named(list)).
 			And("The node reports Ready, so its server runs, and lbremedy may not be allowed to see it.")
 	}
