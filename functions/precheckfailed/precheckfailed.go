@@ -110,7 +110,8 @@ func diagnose(_ context.Context, c *remedy.Case) (remedy.Plan, error) {
 		asks = append(asks, say.F("Look up the calls that lbremedy does not know in the documentation of the new release."))
 	}
 	ask := say.F("The doctor shows what each full sync would change: lbremedy doctor --checks drift.").
-		And("The report has at most 20 items of a kind. Read it all: %s.", readCommand)
+		And("The report has at most 20 items of a kind, and one for each Service: a harmless item can hide one that is not.").
+		And("Read it all: %s.", readCommand)
 	for _, more := range asks {
 		ask = ask.Then(more)
 	}

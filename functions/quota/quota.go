@@ -48,7 +48,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	plan := decide(c, f)
-	if !f.Exceeded() {
+	if !f.Exceeded() || !ccm.Meets(c.Service, f.Limit.Name) {
 		return plan, nil
 	}
 	reason := fmt.Sprintf("A Kubernetes Service needs %s of %s, and %s is the limit.", say.Figure(f.Use.Need), f.Limit.Name, say.Figure(f.Limit.Total))
@@ -76,7 +76,13 @@ func decide(c *remedy.Case, f ccm.Shortage) remedy.Plan {
 	if f.Hint.Name == "" {
 		plan.Finding = plan.Finding.And("The message names no limit, and this is the only one of the product %s that is used up.", f.Hint.Product)
 	}
-	if f.Exceeded() {
+	switch {
+	case f.Exceeded() && ccm.Meets(c.Service, f.Limit.Name):
+		return plan
+	case f.Exceeded():
+		plan.Finding = plan.Finding.And("Nothing shows that the Service needs more of it.")
+		plan.Ask = say.F("Check the controller's log for the API that was refused: %s.", c.LogQuery()).
+			And("If it is about this limit, apply for more in the quota center, https://quotas.console.alibabacloud.com, or do the following.").Then(plan.Ask)
 		return plan
 	}
 	plan.Finding = plan.Finding.And("According to these figures, which may lag behind, the limit is not reached.")

@@ -128,12 +128,15 @@ func (f facts) unproven() say.Text {
 }
 
 // ofNodes plans without a resync: the controller retries routes and Nodes automatically.
-func ofNodes(ctx context.Context, c *remedy.Case, plan remedy.Plan) (remedy.Plan, error) {
+func ofNodes(ctx context.Context, c *remedy.Case, f facts, plan remedy.Plan) (remedy.Plan, error) {
 	s, err := c.Stranded(ctx, node(c))
 	if err != nil {
 		return remedy.Plan{}, err
 	}
 	plan.Finding = plan.Finding.Then(s.Describe())
+	if !s.Any() && !f.Comparable() {
+		plan.Finding = plan.Finding.And("Only an Event says so: the nodes and their routes do not show it.")
+	}
 	if len(plan.Steps) == 1 && remedy.IsResync(plan.Steps[0]) { // the role is sufficient now
 		plan.Steps, plan.Wait = nil, c.PollInterval()
 		plan.Ask = say.F("Check the controller's log for what it does about the nodes: %s.", c.LogQuery())

@@ -82,7 +82,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	if c.Event.Service.Kind != "" {
-		return ofNodes(ctx, c, plan)
+		return ofNodes(ctx, c, f, plan)
 	}
 	if len(plan.Steps) > 0 && !f.Suffice() {
 		plan.Steps = append(plan.Steps, step.Resync{After: c.Policy.Delay()})
@@ -117,8 +117,8 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 		if err != nil || s.Any() || c.Event.Reason == createRoute {
 			return remedy.Is(s.Any()), err
 		}
-		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing about the other Events' calls
-		return remedy.Is(r.LacksOfNodes()), err
+		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing about the other Events' calls, and only a comparison can refute them
+		return remedy.Is(!r.Comparable() || r.LacksOfNodes()), err
 	}
 	if !c.Written() {
 		return remedy.Yes, nil

@@ -42,6 +42,16 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{}, err
 	}
 	lack, fullest := r.Unrouted(""), r.Fullest()
+	if fullest.ID == "" {
+		return remedy.Plan{
+			Finding: say.F("These nodes lack a route: %s.", say.List(ccm.NodeNames(lack), 5)).And("Other nodes cannot reach their Pods.").
+				And("The VPC %s has %d route tables, and none leads to a node of the cluster, so it is unknown which one is full.", r.Cluster.VPC, len(r.Tables)),
+			Cause: ccm.LimitRoutes.Name,
+			Ask: say.F("Find out which route table the vSwitches of the nodes use: %s.", ccm.RouteTablesCommand(c.Cloud.Region(), r.Cluster.VPC)).
+				And("Compare its entries with the limit in the quota center, and apply for more: %s.", "https://quotas.console.alibabacloud.com").
+				Then(ccm.SaveRoutes()),
+		}, nil
+	}
 	plan := remedy.Plan{
 		Finding: say.F("The route table %s has %s, and these nodes lack a route: %s.", fullest.ID, say.Count(len(fullest.Entries), "route"),
 			say.List(ccm.NodeNames(lack), 5)).And("Other nodes cannot reach their Pods."),
@@ -55,8 +65,8 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	need := float64(len(fullest.Entries) + len(lack))
 	plan.Finding = plan.Finding.And("The limit %s is %s.", limit.Name, say.Figure(limit.Total))
-	reason := fmt.Sprintf("Each node of a Flannel cluster needs an entry of the route table: %s in all, and %s is the limit.",
-		say.Figure(need), say.Figure(limit.Total))
+	reason := fmt.Sprintf("The route table has %d entries, and %d more nodes of a Flannel cluster need one each: %s is the limit.",
+		len(fullest.Entries), len(lack), say.Figure(limit.Total))
 	return step.Raise(ctx, c, plan, *limit, need, reason)
 }
 

@@ -37,11 +37,12 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		ids = append(ids, t.ID)
 	}
 	plan := remedy.Plan{
-		Finding: say.F("The VPC %s has %d route tables (%s), and the controller's configuration names none.", r.Cluster.VPC, len(ids), strings.Join(ids, ", ")).
+		Finding: say.F("The VPC %s has %d route tables (%s). According to the Event, the controller's configuration names none.",
+			r.Cluster.VPC, len(ids), strings.Join(ids, ", ")).
 			And("No route leads to the Pods of these nodes, so other nodes cannot reach them: %s.", say.List(ccm.NodeNames(r.Unrouted("")), 5)),
 		Cause: r.Cluster.VPC,
 		Ask: say.F("Find out which route table the vSwitches of the nodes use: %s.",
-			"aliyun vpc DescribeRouteTableList --RegionId "+c.Cloud.Region()+" --VpcId "+r.Cluster.VPC),
+			ccm.RouteTablesCommand(c.Cloud.Region(), r.Cluster.VPC)),
 	}
 	if r.Cluster.Managed() {
 		plan.Ask = plan.Ask.And("Then name it in the configuration of the add-on %s in the ACK console.", ccm.DaemonSet)

@@ -59,11 +59,11 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 			own = append(own, g.ID)
 		}
 	}
-	others := ids
+	other := "GROUP-ID"
 	keep := say.F("Keep the one that has the rules for the Service's source ranges.")
 	if len(own) == 1 {
 		keep = say.F("Keep %s: it has the name %s and the description %s that the controller gives.", own[0], name, text)
-		others = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == own[0] })
+		other = ids[slices.IndexFunc(ids, func(id string) bool { return id != own[0] })]
 	}
 	return remedy.Plan{
 		Finding: say.F("%s have the tag %s: %s. The controller expects one and uses none of them, so the Service's source ranges are not enforced.",
@@ -71,7 +71,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		Cause: tag,
 		Ask: keep.And("Remove the tag from the others, for example: aliyun ecs UntagResources --RegionId %s --ResourceType securitygroup "+
 			"--ResourceId.1 %s --TagKey.1 %s.",
-			c.Cloud.Region(), others[0], ccm.NameTag).
+			c.Cloud.Region(), other, ccm.NameTag).
 			And("Then trigger a resync: %s.", ccm.ResyncCommand(c.Service)),
 		Proven: true,
 	}, nil

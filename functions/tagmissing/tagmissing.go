@@ -147,7 +147,7 @@ func rebind(c *remedy.Case, s ccm.Found, finding say.Text) remedy.Plan {
 }
 
 func lost(c *remedy.Case, s ccm.Found) remedy.Plan {
-	if s.Gone == "" {
+	if s.Gone == "" || s.Copied {
 		return remedy.Plan{
 			Finding: say.F("No load balancer of the Service was found in %s by label, address, tag or name.", s.Where).
 				And("An empty list does not prove that it is gone: with permissions limited by resource, lists are empty."),

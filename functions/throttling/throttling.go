@@ -82,7 +82,7 @@ func first(peers remedy.Peers) say.Text {
 	if n == 0 {
 		return nil
 	}
-	return say.F("Fix these failures first, which have other causes and are retried each time: %s.", say.First(remedy.Names(others), n))
+	return say.F("First fix these Services, which fail for other reasons and are retried again and again: %s.", say.First(remedy.Names(others), n))
 }
 
 func loads(peers remedy.Peers) say.Text {

@@ -54,7 +54,10 @@ func (s *state) needed(b ccm.Building, unbuilt []ccm.Obstacle) remedy.Plan {
 		uses = append(uses, say.F("%s (%s)", g.Name, g.ID))
 	}
 	finding := say.F("Nothing on %s can be freed safely: its next full sync would also delete vServer groups that the Service needs.", s.lb.ID)
-	if len(uses) > 0 {
+	switch {
+	case !slices.ContainsFunc(unbuilt, func(o ccm.Obstacle) bool { return !o.Doubt }):
+		finding = say.F("It is unknown whether a vServer group on %s can be freed safely.", s.lb.ID)
+	case len(uses) > 0:
 		finding = say.F("The controller wants to delete vServer groups on %s that the Service needs and listeners or rules use: %s.", s.lb.ID, say.Clauses(uses, 5))
 	}
 	return remedy.Plan{

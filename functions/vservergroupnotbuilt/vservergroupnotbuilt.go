@@ -41,7 +41,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				"slb:DescribeVServerGroups", c.LogQuery()),
 		}, nil
 	}
-	p := remedy.Plan{Finding: ccm.DescribeObstacles(found), Cause: cause(found), Proven: true}
+	p := remedy.Plan{Finding: ccm.DescribeObstacles(found), Cause: cause(found), Proven: !slices.ContainsFunc(found, func(o ccm.Obstacle) bool { return o.Doubt })}
 	values, ok := ccm.Corrections(found)
 	if !ok {
 		p.Ask = b.Ask(found).Then(ccm.Retries())

@@ -57,7 +57,7 @@ func asks(c *remedy.Case, write ccm.KubeWrite, why remedy.Cause) remedy.Plan {
 }
 
 func passes(c *remedy.Case, why remedy.Cause) remedy.Plan {
-	return remedy.Plan{Finding: why.Finding.And("It ends without intervention, and the controller retries."), Wait: c.PollInterval()}
+	return remedy.Plan{Finding: why.Finding.And("This usually passes by itself, and the controller retries."), Wait: c.PollInterval()}
 }
 
 // another plans for a refused user that may not be the controller. It suggests no right for it: anybody who may write Events can choose its name.

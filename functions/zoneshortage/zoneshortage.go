@@ -127,7 +127,7 @@ func decideNLB(c *remedy.Case, vpc ccm.VPC, made string) remedy.Plan {
 	}
 	example := say.F("For example: %s.", ccm.ZoneMapCommand(c.Service, others))
 	if len(others) == 1 {
-		example = say.F("For example, with the pair of the map that has capacity as the second: %s.", ccm.ZoneMapCommand(c.Service, others))
+		example = say.F("For example, keep the pair whose zone has capacity as the second one: %s.", ccm.ZoneMapCommand(c.Service, others))
 	}
 	p.Ask = say.F("Name other zones in the annotation zone-maps. The cluster has vSwitches in other zones: %s.", ccm.DescribeVSwitches(others, 5)).
 		Then(example).And("An NLB needs two zones to survive the loss of one.").Then(change)

@@ -62,13 +62,14 @@ type Found struct {
 	*Instance          // nil if not found
 	By        Mark     // how it was found
 	Gone      string   // the ID that the Service had and that does not exist according to the API
+	Copied    bool     // a person may have written the label that names the load balancer, or the gone one, and its address does not confirm it
 	Tagged    []string // IDs of all load balancers with the Service's name tag
 	Where     say.Text // account and region that were searched
 }
 
 // Bind reports whether the mark proves that the Service was bound to the load balancer.
 func (s Found) Bind() bool {
-	return s.By == ByLabel || s.By == ByAddress || s.By == ByEIP || s.By == ByHost
+	return s.By == ByLabel && !s.Copied || s.By == ByAddress || s.By == ByEIP || s.By == ByHost
 }
 
 // Find finds the load balancer of the Service by the ID that the controller left on it, then by address, then by name tag and default name.
@@ -105,6 +106,7 @@ func (c *View) byLabel(ctx context.Context, s *Found) error {
 		return nil
 	}
 	lb, err := c.describe(ctx, id)
+	s.Copied = labelWritten(c.Service, BalancerLabel).IsZero() && (lb == nil || lb.Address != Address(c.Service))
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		s.Gone = id
@@ -203,7 +205,7 @@ func (c *View) Serving(ctx context.Context) (Serving, error) {
 	if err != nil {
 		return Serving{}, err
 	}
-	if s.By == ByLabel && s.Address != Address(c.Service) && OwnAddress(c.Service) { // the label may be older than the address
+	if s.By == ByLabel && s.Address != Address(c.Service) && (s.Copied || OwnAddress(c.Service)) { // the label may be older than the address
 		s.Instance, s.By = nil, ""
 		if err := c.byAddress(ctx, &s); err != nil {
 			return Serving{}, err

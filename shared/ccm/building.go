@@ -15,7 +15,8 @@ import (
 )
 
 // BuildingReads is what Unbuilt reads; a class that calls it declares it.
-var BuildingReads = []grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups}
+var BuildingReads = slices.Concat(ControllerReads,
+	[]grant.Grant{grant.DescribeClusterDetail, grant.ListNodes, grant.ListEndpointSlices, grant.DescribeVServerGroups})
 
 // The annotations that set server weights: GroupWeight for all servers of a user's groups together, DefaultWeight for each other server.
 const (
@@ -31,7 +32,7 @@ func FirstSilentBuild() Version { return v2121 }
 type Building struct {
 	Service *corev1.Service
 	Mode    BackendMode
-	Version Version // zero if unknown
+	Version Version // needed if the default weight is wrong; zero if unknown
 	Nodes   []corev1.Node
 	Slices  []discoveryv1.EndpointSlice
 	Groups  []Group // of the reused load balancer; needed if the Service names some
@@ -49,6 +50,13 @@ func (c *View) building(ctx context.Context) (Building, error) {
 	var err error
 	if b.Mode, err = c.BackendMode(ctx); err != nil {
 		return b, err
+	}
+	if len(b.weight(DefaultWeight)) > 0 {
+		ctl, err := c.Controller(ctx)
+		if err != nil {
+			return b, err
+		}
+		b.Version = ctl.Version
 	}
 	if b.Mode != PodMode {
 		if b.Nodes, err = c.Kube.Nodes(ctx); err != nil {
@@ -78,6 +86,7 @@ type Obstacle struct {
 	Text  say.Text // what is wrong, as a clause
 	Key   string   // short name of the wrong annotation; empty if another thing is wrong
 	Means string   // the only value that the annotation can mean; empty if unknown
+	Doubt bool     // the version is unknown, and older releases do not read the annotation
 	Node  bool     // it is a node, which also affects other Services
 	fault Fault
 	note  func(*NodeFaults)
@@ -111,8 +120,13 @@ func (b Building) of(p corev1.ServicePort) []Obstacle {
 	if NamesGroups(b.Service) {
 		found = append(b.paired(p), b.weight(GroupWeight)...)
 	}
-	if b.Version == (Version{}) || !b.Version.Before(v214) { // clbv1/vgroups.go of v2.14.0 reads it
-		found = append(found, b.weight(DefaultWeight)...)
+	if unknown := b.Version == (Version{}); unknown || !b.Version.Before(v214) { // clbv1/vgroups.go of v2.14.0 reads it
+		for _, o := range b.weight(DefaultWeight) {
+			if unknown {
+				o.Doubt, o.Means = true, ""
+			}
+			found = append(found, o)
+		}
 	}
 	if b.Mode == PodMode {
 		return found
@@ -237,18 +251,22 @@ func (c *View) Unbuilt(ctx context.Context) (Building, []Obstacle, error) {
 func DescribeObstacles(list []Obstacle) say.Text {
 	var text say.Text
 	for len(list) > 0 {
-		ports := list[0].Ports
+		ports, doubt := list[0].Ports, list[0].Doubt
 		var same []say.Text
 		list = slices.DeleteFunc(slices.Clone(list), func(o Obstacle) bool {
-			if slices.Equal(o.Ports, ports) {
+			if slices.Equal(o.Ports, ports) && o.Doubt == doubt {
 				same = append(same, o.Text)
 				return true
 			}
 			return false
 		})
-		if len(ports) == 1 {
+		switch {
+		case doubt:
+			text = text.Then(NoVersion()).And("From %s on, the controller cannot build the vServer groups of the ports %s: %s.", v214, say.List(ports, 5),
+				say.Clauses(same, 5))
+		case len(ports) == 1:
 			text = text.And("The controller cannot build the vServer group of port %s: %s.", ports[0], say.Clauses(same, 5))
-		} else {
+		default:
 			text = text.And("The controller cannot build the vServer groups of the ports %s: %s.", say.List(ports, 5), say.Clauses(same, 5))
 		}
 	}

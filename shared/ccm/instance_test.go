@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/grant"
@@ -113,6 +115,13 @@ func TestMade(t *testing.T) {
 
 var servingReads = [][]grant.Grant{ccm.BalancerReads, ccm.NetworkReads}
 
+// labelled makes it the controller that has written the labels: it does so with the status.
+func labelled(svc *corev1.Service) {
+	var fields metav1.FieldsV1
+	fields.SetRawBytes([]byte(`{"f:metadata":{"f:labels":{"f:` + ccm.BalancerLabel + `":{}}}}`))
+	svc.ManagedFields = []metav1.ManagedFieldsEntry{{Subresource: "status", Time: &metav1.Time{Time: time.Unix(1, 0)}, FieldsV1: &fields}}
+}
+
 func TestServing(t *testing.T) {
 	t.Parallel()
 	tags := map[string]string{ccm.NameTag: fixture.BalancerName, ccm.ClusterTag: "c-1"}
@@ -141,7 +150,10 @@ func TestServing(t *testing.T) {
 			fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "", 0},
 		{"the address is a host name of the annotation", clbs, fixture.Edits(fixture.Network("web.example.com"),
 			func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil },
-			fixture.Notes("hostname", "web.example.com"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "lb-1", ccm.Own},
+			fixture.Notes("hostname", "web.example.com"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"}), labelled), "lb-1", ccm.Own},
+		{"a person wrote the label beside such a host name", clbs, fixture.Edits(fixture.Network("web.example.com"),
+			func(svc *corev1.Service) { svc.Spec.LoadBalancerClass = nil },
+			fixture.Notes("hostname", "web.example.com"), fixture.Labels(map[string]string{ccm.BalancerLabel: "lb-1"})), "", 0},
 		{"one with its tag and another address", clbs, fixture.Ingress("10.9.9.9"), "", 0},
 		{"none", sim.World{}, fixture.Ingress("10.1.1.1"), "", 0},
 		{"an NLB by its label", nlbs, fixture.Edits(fixture.Network(host), fixture.Labels(map[string]string{ccm.BalancerLabel: "nlb-1"})), "nlb-1", ccm.Own},

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
@@ -94,6 +96,22 @@ func (c *View) choose(ctx context.Context, f *Shortage) error {
 		f.Limit = &f.Full[0]
 	}
 	return nil
+}
+
+// Meets reports whether a sync of the Service can exceed the limit: with its load balancer and listeners, or with what its annotations name.
+func Meets(svc *corev1.Service, limit string) bool {
+	names := func(annotation string) bool { value, _ := Annotation(svc, annotation); return value != "" }
+	switch limit {
+	case LimitCLBs.Name, LimitListeners.Name:
+		return !NLB(svc)
+	case LimitNLBs.Name, LimitNLBListeners.Name:
+		return NLB(svc)
+	case LimitCerts.Name:
+		return names("cert-id")
+	case LimitACLs.Name:
+		return names("acl-id")
+	}
+	return false
 }
 
 // A Use is how much of a limit is used.

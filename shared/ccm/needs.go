@@ -40,12 +40,13 @@ func pods(f Features) bool {
 func lingJun(f Features) bool {
 	return slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
 		_, elsewhere := n.Labels["alibabacloud.com/lingjun-tianwen-environment"]
-		return isLingJun(&n) && !elsewhere
+		return IsLingJun(&n) && !elsewhere
 	})
 }
 
-// isLingJun reports whether a node is a LingJun server, unknown to ECS, with provider IDs such as e01-cn-abc (pkg/controller/node/node_controller.go).
-func isLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
+// IsLingJun reports whether a node is a LingJun server, unknown to ECS, with provider IDs such as e01-cn-abc (pkg/controller/node/node_controller.go).
+// IsLingJun reports whether a Node is a LingJun node, which can have a server that is not an ECS instance.
+func IsLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 func nlbs(f Features) bool { return f.any(NLB) }
 

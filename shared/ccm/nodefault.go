@@ -15,7 +15,7 @@ type nodeFault int
 const (
 	unset       nodeFault = iota // nodes without provider ID
 	wrong                        // nodes whose provider ID does not lead to a server of this cloud
-	gone                         // nodes whose server does not exist
+	unseen                       // nodes whose server lbremedy does not see
 	stopped                      // nodes whose server is not running
 	outside                      // nodes whose server the load balancer cannot reach
 	hybrid                       // hybrid nodes that the release does not exclude
@@ -56,12 +56,12 @@ func (f *NodeFaults) Add(n corev1.Node, servers []cloud.Instance) {
 	case f.ByAddress && HasInternalIP(&n): // its server is not needed
 	case f.ByAddress:
 		f.add(addressless, n.Name, say.F("the node %s has no internal IPv4 address in its status", n.Name))
-	case !ok, IsHybrid(&n), isLingJun(&n) && at < 0:
+	case !ok, IsHybrid(&n), IsLingJun(&n) && at < 0:
 		f.unnamed(n)
 	case region != f.Region:
 		f.add(outside, n.Name, say.F("the node %s has the providerID %s, but the cluster is in the region %s", n.Name, Quote(id), f.Region))
 	case at < 0:
-		f.add(gone, n.Name, say.F("the node %s has the providerID %s, but %s has no such server", n.Name, Quote(id), f.Region))
+		f.add(unseen, n.Name, say.F("the node %s has the providerID %s, which is not among the servers that ECS lists in %s", n.Name, Quote(id), f.Region))
 	case server.VPC == "" && f.VPC != "":
 		f.add(outside, n.Name, say.F("the server %s of the node %s is in the classic network, but the cluster is in the VPC %s", instance, n.Name, f.VPC))
 	case server.VPC != f.VPC:
@@ -76,7 +76,7 @@ func (f *NodeFaults) Add(n corev1.Node, servers []cloud.Instance) {
 
 func (f *NodeFaults) unnamed(n corev1.Node) {
 	switch {
-	case isLingJun(&n): // its server exists, but cannot register with another ID
+	case IsLingJun(&n): // its server exists, but cannot register with another ID
 		f.add(outside, n.Name, say.F("the node %s is a LingJun node with the providerID %s, which is not an ECS server", n.Name, Quote(n.Spec.ProviderID)))
 		return
 	case n.Spec.ProviderID == "":
@@ -132,8 +132,9 @@ func (f *NodeFaults) Ask(svc *corev1.Service) (ask say.Text) {
 		ask = ask.And("A providerID cannot be changed. Delete each node that belongs to this region and VPC (%s): kubectl delete node %s.", named(list), words(list)).
 			And("Then let its kubelet register it again with --provider-id=REGION.INSTANCE.")
 	}
-	if list := f.by[gone]; len(list) > 0 {
-		ask = ask.And("Delete each node whose server was released (%s): kubectl delete node %s.", named(list), words(list))
+	if list := f.by[unseen]; len(list) > 0 { // a node that is not ready cannot be a backend
+		ask = ask.And("Check in the ECS console whether the server of %s exists.", named(list)).
+			And("The node reports Ready, so its server runs, and lbremedy may not be allowed to see it.")
 	}
 	if list := f.by[stopped]; len(list) > 0 {
 		ask = ask.And("Start the server of %s, for example: aliyun ecs StartInstance --RegionId %s --InstanceId %s.", named(list), f.Region, f.stopped[0]).

@@ -161,12 +161,22 @@ func (c *View) NodeNamed(ctx context.Context, name string) (*corev1.Node, error)
 	return n, nil
 }
 
-// Fullest returns the table with the most entries; zero without tables.
+// Fullest returns the fullest table that leads to a Node of the cluster, or the VPC's only one; zero if it is unknown which the controller uses.
 func (r Routing) Fullest() Table {
-	if len(r.Tables) == 0 {
+	used := slices.DeleteFunc(slices.Clone(r.Tables), func(t Table) bool {
+		return len(r.Tables) > 1 && !slices.ContainsFunc(t.Entries, func(e cloud.Route) bool {
+			return slices.ContainsFunc(r.Nodes, func(n corev1.Node) bool { return leads(e, &n) })
+		})
+	})
+	if len(used) == 0 {
 		return Table{}
 	}
-	return slices.MaxFunc(r.Tables, func(a, b Table) int { return len(a.Entries) - len(b.Entries) })
+	return slices.MaxFunc(used, func(a, b Table) int { return len(a.Entries) - len(b.Entries) })
+}
+
+// RouteTablesCommand lists the route tables of a VPC.
+func RouteTablesCommand(region, vpc string) string {
+	return "aliyun vpc DescribeRouteTableList --RegionId " + region + " --VpcId " + vpc
 }
 
 // SaveRoutes says what helps besides a higher limit on routes.

@@ -77,14 +77,15 @@ func Fits(pod *corev1.Pod, n *corev1.Node) bool {
 	}
 	blocks := func(t *corev1.Taint) bool {
 		// These two follow the condition Ready: if it is true, they disappear soon.
-		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && ready(n)
+		late := (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && NodeReady(n)
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && !late
 	}
 	_, blocked := scheduling.FindMatchingUntoleratedTaint(klog.Logger{}, n.Spec.Taints, pod.Spec.Tolerations, blocks, false)
 	return !blocked
 }
 
-func ready(n *corev1.Node) bool {
+// NodeReady reports whether a Node's kubelet reports that it is ready.
+func NodeReady(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})

@@ -124,14 +124,18 @@ func WhyLeaving(svc *corev1.Service) say.Text {
 	return nil
 }
 
-// HashWritten returns when the controller last wrote the hash label, in whole seconds, or zero. Unlike people it writes it with the status.
-func HashWritten(svc *corev1.Service) time.Time {
-	if svc.Labels[HashLabel] == "" {
+// HashWritten returns when the controller last wrote the hash label, in whole seconds, or zero.
+func HashWritten(svc *corev1.Service) time.Time { return labelWritten(svc, HashLabel) }
+
+// labelWritten returns when the controller last wrote a label. Unlike people it writes labels with the status (addServiceLabels in
+// clbv1/service_controller.go).
+func labelWritten(svc *corev1.Service, label string) time.Time {
+	if svc.Labels[label] == "" {
 		return time.Time{}
 	}
 	var at time.Time
 	for _, f := range svc.ManagedFields {
-		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+HashLabel+`"`) &&
+		if f.Subresource == "status" && f.Time != nil && f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.GetRawBytes()), `"f:`+label+`"`) &&
 			f.Time.After(at) {
 			at = f.Time.Time
 		}

@@ -15,7 +15,7 @@ const (
 	markCode
 	markURL
 	markNested
-	markKubernetes
+	markRest
 )
 
 var marks = []struct {
@@ -107,12 +107,24 @@ var marks = []struct {
 	{markNested, "accessdenieddetail: map["},
 	{markNested, "accessdenieddetail: {"},
 
-	{markNested, "got ["},
-	{markNested, "got=["},
+	// After these comes an annotation's value. It can contain a closing bracket, and the controller may repeat it outside of brackets.
+	{markRest, "got ["},
+	{markRest, "got=["},
+	{markRest, "zonemapping format error, expect [zone-a:vsw-id-1,zone-b:vsw-id-2], got "},
+	{markRest, `: parsing "`},
+	{markRest, "forward port format error: "},
+	{markRest, "forward port format error, get: "},
+	{markRest, "forward port is not an integer, "},
+	{markRest, "invalid domain extension "},
+	{markRest, `invalid flag "`},
+	{markRest, "invalid ipv6 address type "},
+	{markRest, "parse backend label: "},
+	{markRest, "unsupport server servergrouptype ["},
+	{markRest, "protocol not supported wit ["},
 
 	// After these, the rest of the message is the API server's own.
-	{markKubernetes, `is forbidden: user "`},
-	{markKubernetes, "failed calling webhook"},
-	{markKubernetes, "denied the request:"},
-	{markKubernetes, "denied request:"},
+	{markRest, `is forbidden: user "`},
+	{markRest, "failed calling webhook"},
+	{markRest, "denied the request:"},
+	{markRest, "denied request:"},
 }

@@ -140,7 +140,7 @@ func (s *scan) read(message string) {
 			}
 		case markNested:
 			s.skip = s.endOfNested(h.end - 1)
-		case markKubernetes:
+		case markRest:
 			s.skip = int32(len(s.text))
 		}
 	}

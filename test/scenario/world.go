@@ -324,11 +324,17 @@ func (w *world) createService(t *testing.T, on *ground) *corev1.Service {
 	svc.DeletionTimestamp = nil
 	clean(t, w.kube, svc.Namespace)
 	on.furnish(t, svc.Namespace)
+	// The controller writes the ID with the status. Without the hash label beside it, a person has written it.
+	labels := maps.Clone(svc.Labels)
+	if svc.Labels[ccm.HashLabel] != "" {
+		delete(svc.Labels, ccm.BalancerLabel)
+	}
+	status := svc.Status
 	made, err := client.CoreV1().Services(svc.Namespace).Create(ctx, &svc, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.Status = svc.Status
+	made.Status, made.Labels = status, labels
 	if made, err = client.CoreV1().Services(svc.Namespace).UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
