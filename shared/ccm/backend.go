@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -72,7 +73,7 @@ func ModeOf(svc *corev1.Service, plugin string) BackendMode {
 type Endpoint struct {
 	IP   string
 	Port int
-	Pod  string // empty if the EndpointSlice names none
+	Pod  string // empty if the EndpointSlice names none that can exist
 	Node string // empty if the EndpointSlice names none
 }
 
@@ -131,10 +132,7 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family d
 					continue
 				}
 				seen[ip] = true
-				found := Endpoint{IP: ip, Port: number}
-				if e.TargetRef != nil {
-					found.Pod = e.TargetRef.Name
-				}
+				found := Endpoint{IP: ip, Port: number, Pod: podOf(e)}
 				if e.NodeName != nil {
 					found.Node = *e.NodeName
 				}
@@ -144,6 +142,14 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family d
 	}
 	sortEndpoints(out)
 	return out
+}
+
+// podOf returns the name of the endpoint's Pod, or "". Kubernetes does not check the reference, and the name becomes part of commands.
+func podOf(e discoveryv1.Endpoint) string {
+	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || !kube.ValidName(e.TargetRef.Name) {
+		return ""
+	}
+	return e.TargetRef.Name
 }
 
 func sortEndpoints(list []Endpoint) {

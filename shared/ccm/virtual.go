@@ -42,11 +42,7 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 			if s.AddressType != family || going || e.NodeName == nil || len(e.Addresses) == 0 {
 				continue
 			}
-			pod := Endpoint{IP: e.Addresses[0], Node: *e.NodeName}
-			if e.TargetRef != nil {
-				pod.Pod = e.TargetRef.Name
-			}
-			pods = append(pods, pod)
+			pods = append(pods, Endpoint{IP: e.Addresses[0], Pod: podOf(e), Node: *e.NodeName})
 		}
 	}
 	sortEndpoints(pods)
