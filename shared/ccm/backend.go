@@ -400,8 +400,8 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// LacksBackends reports whether the load balancer lacks a backend: in PodMode a ready Pod; otherwise any backend of a port, or a ready Pod
-// on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
+// LacksBackends reports whether the load balancer lacks a backend: in PodMode a ready Pod that can be one (see PodServes); otherwise any
+// backend of a port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
@@ -414,14 +414,16 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 		}
 		wanted[i] = Ready(ends, g.Port, family)
 	}
-	if mode != PodMode {
-		on, err := c.OnVirtual(ctx, slices.Concat(wanted...))
-		if err != nil {
-			return false, err
-		}
-		for i := range wanted {
-			wanted[i] = slices.DeleteFunc(wanted[i], func(e Endpoint) bool { return !slices.Contains(on, e) })
-		}
+	among := c.OnVirtual
+	if mode == PodMode {
+		among = c.Reachable
+	}
+	can, err := among(ctx, slices.Concat(wanted...))
+	if err != nil {
+		return false, err
+	}
+	for i := range wanted {
+		wanted[i] = slices.DeleteFunc(wanted[i], func(e Endpoint) bool { return !slices.Contains(can, e) })
 	}
 	for i, g := range groups {
 		want := wanted[i]
