@@ -44,7 +44,7 @@ func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 			And("If there is none, remove the annotation: %s. Otherwise the controller would delete it.", remove)
 		return p, nil
 	}
-	if p.Note, err = c.DescribeLeftovers(ctx, id); err != nil {
+	if p.Note, err = c.DescribeLeftovers(ctx, lb); err != nil {
 		return remedy.Plan{}, err
 	}
 	p.Finding = p.Finding.And("No load balancer has the tag or the name that the controller gives to one of its own.").
