@@ -40,11 +40,13 @@ func putBack(_ context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan, 
 	if ccm.Synced(c.Service) {
 		note = say.F("The Service stays reachable at %s.", lb.Address)
 	}
-	note = note.And("To change the address type, delete and recreate the Service. It gets a new load balancer and a new address.").
-		Then(step.Allowlisted(c.Service))
-	if id, _ := ccm.Annotation(c.Service, "id"); id != "" {
-		note = note.And("A person created the old load balancer, so it stays and keeps its address.")
+	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" {
+		note = note.And("To change the address type, delete the Service and recreate it with another load balancer in the annotation id, or without it.").
+			And("Its address changes.").Then(step.Allowlisted(c.Service)).
+			And("A person created the old load balancer, so it stays and keeps its address.")
 	} else {
+		note = note.And("To change the address type, delete and recreate the Service. It gets a new load balancer and a new address.").
+			Then(step.Allowlisted(c.Service))
 		keep := ccm.PreserveCommand(c.Service)
 		note = note.And("To keep the old load balancer and its address, run this before you delete the Service (CCM v2.10.0 or later): %s.", keep).
 			And("A Service can then use it through the annotation id.")

@@ -65,9 +65,12 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 	name := ccm.SetCommand(svc, ccm.BalancerID, s.ID)
 	switch {
 	case s.ID == id: // the addresses can differ only because of an EIP
+		lacks := say.F("The annotation %s, which would say so, is missing.", ccm.ExternalIP)
+		if value, ok := ccm.Annotation(svc, ccm.ExternalIP); ok {
+			lacks = say.F("The annotation %s is %s. Only the value eip would say so.", ccm.ExternalIP, ccm.Quote(value))
+		}
 		return remedy.Plan{
-			Finding: say.F("The Service's address %s is that of an EIP of its load balancer %s.", address, s.ID).
-				And("The annotation %s, which would say so, is missing.", ccm.ExternalIP),
+			Finding: say.F("The Service's address %s is that of an EIP of its load balancer %s.", address, s.ID).Then(lacks),
 			Steps: []remedy.Step{step.With(svc, ccm.ExternalIP, "eip")},
 		}
 	case s.Owner == ccm.Users && s.ByController():

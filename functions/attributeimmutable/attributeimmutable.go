@@ -81,9 +81,14 @@ func putBack(c *remedy.Case, lb *ccm.Instance) (remedy.Plan, error) {
 			edits = append(edits, step.With(c.Service, a.Name, a.Is))
 		}
 	}
+	note := say.F("To change it, delete and recreate the Service. It gets a new load balancer and a new address.")
+	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" {
+		note = say.F("To change it, delete the Service and recreate it with another load balancer in the annotation id, or without that annotation.").
+			And("Its address changes.")
+	}
 	return remedy.Plan{
 		Finding: finding.And("This is chosen when the %s is created and never changes.", lb.Kind()),
-		Note:    say.F("To change it, delete and recreate the Service. It gets a new load balancer and a new address."),
+		Note:    note,
 		Steps:   []remedy.Step{step.Together(edits...)},
 	}, nil
 }

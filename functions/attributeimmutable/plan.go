@@ -34,9 +34,11 @@ func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 	switch {
 	case len(own) > 0:
 		p.Finding = p.Finding.And("Without the annotation id, the controller would delete %s, which it created for the Service earlier.", own[0].ID)
-		p.Ask = say.F("Find out whether %s is still needed. If it is not, remove the annotation, and both go: %s.", own[0].ID, remove).
+		p.Ask = say.F("Find out whether %s is still needed.", own[0].ID).
 			And("If it is, first hide it from the controller: give it another name: %s, and then remove its tag: %s.",
-				c.RenameCommand(own[0].ID, "NAME"), c.UntagCommand(own[0].ID, ccm.NameTag))
+				c.RenameCommand(own[0].ID, "NAME"), c.UntagCommand(own[0].ID, ccm.NameTag)).
+			And("Then remove the annotation: %s.", remove).
+			And("The controller releases the Service, and deletes %s unless it is hidden. %s stays.", own[0].ID, lb.ID)
 		return p, nil
 	case !seen:
 		p.Finding = p.Finding.And("The list of load balancers does not contain %s, so an empty list does not prove that the Service has no other one.", id)
@@ -44,7 +46,7 @@ func release(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan
 			And("If there is none, remove the annotation: %s. Otherwise the controller would delete it.", remove)
 		return p, nil
 	}
-	if p.Note, err = c.DescribeLeftovers(ctx, id); err != nil {
+	if p.Note, err = c.DescribeLeftovers(ctx, lb); err != nil {
 		return remedy.Plan{}, err
 	}
 	p.Finding = p.Finding.And("No load balancer has the tag or the name that the controller gives to one of its own.").

@@ -15,7 +15,8 @@ import (
 //go:embed doc.md
 var doc string
 
-// Remedy disables the protection of a load balancer made for the Service alone, or asks whether to, because somebody has enabled it.
+// Remedy disables the protection of a load balancer made for the Service alone, or asks whether to, because somebody has enabled it. It never
+// does so for a load balancer that the Service is to leave behind.
 var Remedy = &remedy.Remedy{
 	Class: "deletion-blocked",
 	Doc:   doc,
@@ -67,6 +68,9 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 				And("The Service had that one before the annotation."),
 			Wait: ccm.Retry,
 		}, nil
+	}
+	if keep, _ := ccm.Annotation(c.Service, ccm.Preserve); keep != "" {
+		return kept(c, lb), nil
 	}
 	listeners, err := c.ListenerPorts(ctx, lb)
 	if err != nil {

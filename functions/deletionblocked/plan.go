@@ -12,6 +12,20 @@ import (
 // tries is the time for about five retries of the controller, because anybody can write an Event about a failure.
 const tries = 2 * time.Minute
 
+// kept waits for the controller. Before FirstPreserve only the protection keeps it from deleting the load balancer; later it turns the
+// protection off itself, and deletes nothing (deleteLoadBalancer in clbv1/model_applier.go, nlbv2/model_applier.go).
+func kept(c *remedy.Case, lb *ccm.Instance) remedy.Plan {
+	first := ccm.FirstPreserve()
+	return remedy.Plan{
+		Finding: ccm.WhyLeaving(c.Service).And("The annotation %s asks to keep its %s %s (%s).", ccm.Preserve, lb.Kind(), lb.ID, lb.Address).
+			And("CCM %s and newer release the Service without deleting it. Older releases ignore the annotation, and only its protection keeps it.", first),
+		Cause: lb.ID,
+		Wait:  ccm.Retry,
+		Ask: say.F("Leave the protection on. If the controller is older than %s, upgrade the add-on cloud-controller-manager.", first).
+			And("Otherwise check its log for what keeps the Service: %s.", c.LogQuery()),
+	}
+}
+
 func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.Plan {
 	plan := remedy.Plan{Finding: ccm.WhyLeaving(c.Service), Cause: lb.ID}
 	if lb.Subscribed() {
@@ -31,7 +45,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, listeners []ccm.Listener) remedy.P
 		plan.Ask = plan.Ask.And("Or keep it (CCM v2.10.0 or later): %s.", keep).
 			And("The controller then releases the Service, and %s stays, with its address and its cost.", lb.ID)
 	case c.Now.Sub(deleted.Time) < tries:
-		plan.Finding = plan.Finding.And("The controller gets %s to delete it.", tries)
+		plan.Finding = plan.Finding.And("lbremedy waits %s for the controller to delete it.", tries)
 		plan.Ask, plan.Wait = nil, tries
 	default:
 		plan.Finding = plan.Finding.And("Its tags name this Service and this cluster, and it has no other listeners.")

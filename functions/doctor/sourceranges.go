@@ -185,7 +185,7 @@ func (l *rangeLook) byHand() say.Text {
 	id, _ := ccm.Annotation(l.svc, "id")
 	return say.F("Make a security group in the VPC of the NLB, with rules that accept these ranges and a rule that drops 0.0.0.0/0 after them (and ::/0).").
 		And("Then let the NLB join it: aliyun nlb LoadBalancerJoinSecurityGroup --RegionId %s --LoadBalancerId %s --SecurityGroupIds.1 SG-ID.",
-			cmp.Or(l.Region, "REGION"), cmp.Or(id, "NLB-ID"))
+			cmp.Or(l.Region, "REGION"), ccm.Shell(cmp.Or(id, "NLB-ID")))
 }
 
 func (l *rangeLook) early() {

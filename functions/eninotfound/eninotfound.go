@@ -59,6 +59,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	pods := ccm.ReadyAll(c.Service, ends, c.Family())
 	var virtual bool
+	var notes say.Text
 	if ccm.ModeOf(c.Service, cluster.Network) != ccm.PodMode {
 		on, err := c.OnVirtual(ctx, pods)
 		if err != nil {
@@ -67,6 +68,15 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		if virtual = onlyOf(c, pods, on); virtual {
 			pods = on
 		}
+	} else {
+		can, err := c.Reachable(ctx, pods)
+		if err != nil {
+			return remedy.Plan{}, err
+		}
+		if others := slices.DeleteFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(can, e) }); len(others) > 0 {
+			notes = say.F("Pods on hybrid nodes are outside of the VPC and cannot be backends: %s.", names(others))
+		}
+		pods = can
 	}
 	waiting := slices.DeleteFunc(slices.Clone(pods), func(e ccm.Endpoint) bool { return slices.Contains(ready, e) })
 	slices.SortFunc(pods, func(a, b ccm.Endpoint) int { return strings.Compare(a.IP, b.IP) })
@@ -74,11 +84,10 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	if err != nil {
 		return remedy.Plan{}, err
 	}
-	var gates say.Text
 	if len(waiting) > 0 {
-		gates = say.F("Ready except for the controller's readiness gate: %s.", names(waiting))
+		notes = notes.And("Ready except for the controller's readiness gate: %s.", names(waiting))
 	}
-	return decide(c, cluster, known, virtual, gates), nil
+	return decide(c, cluster, known, virtual, notes), nil
 }
 
 // onlyOf reports whether the Pods that are not ready backends can only be those on virtual nodes: the message names no other.
@@ -87,15 +96,15 @@ func onlyOf(c *remedy.Case, pods, on []ccm.Endpoint) bool {
 	return len(on) > 0 && !slices.ContainsFunc(pods, func(e ccm.Endpoint) bool { return slices.Contains(words, e.IP) && !slices.Contains(on, e) })
 }
 
-// decide returns the plan. virtual: nodes are the backends, and the Pods may be only those on virtual nodes, which gates is about.
-func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, gates say.Text) remedy.Plan {
-	pods := describe(known, cluster.VPC).Then(gates)
+// decide returns the plan. virtual: nodes are the backends, and the Pods may be only those on virtual nodes. notes are about single Pods.
+func decide(c *remedy.Case, cluster cloud.Cluster, known ccm.Addresses, virtual bool, notes say.Text) remedy.Plan {
+	pods := describe(known, cluster.VPC).Then(notes)
 	switch {
 	case virtual:
 		return onVirtual(c, known, pods)
 	case strings.HasPrefix(cluster.Network, "terway"):
 		return terway(c, cluster.Network, known, pods)
-	case cluster.Network != "flannel" || len(known.Found) > 0:
+	case cluster.Network != "flannel" || len(known.Found) > 0 || ccm.GroupsOfAddresses(c.Service):
 		return unsure(c.Service, cluster.Network, pods)
 	case c.Service.Annotations[ccm.BackendType] != "eni":
 		return byDefault(c.Service, pods)

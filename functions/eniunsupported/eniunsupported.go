@@ -56,7 +56,7 @@ func decide(ctx context.Context, c *remedy.Case, lb *ccm.Instance) (remedy.Plan,
 	}
 	if id, _ := ccm.Annotation(c.Service, ccm.BalancerID); id != "" || owner != ccm.Own {
 		finding = finding.Then(evidence)
-		check := say.F("Check with everyone who uses %s: pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
+		check := say.F("Check with everyone who uses %s: the conversion to pay-by-LCU interrupts its traffic for 10 to 30 seconds and cannot be undone.", lb.ID).
 			And("Then run: %s.", ccm.ConvertCommand(c.Cloud.Region(), lb.ID))
 		if owner == ccm.Users || id != "" && owner != ccm.APIServer {
 			return throughNodes(ctx, c, virtual, finding, check)

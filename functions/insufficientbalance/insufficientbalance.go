@@ -52,6 +52,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	return p.Complete(decide(p, details{
 		resold:  strings.Contains(message, partner),
 		ordered: strings.Contains(message, "createordererror"),
+		synced:  len(c.Service.Status.LoadBalancer.Ingress) > 0,
 		lasts:   c.Lasts(),
 	})), nil
 }
@@ -59,6 +60,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 type details struct {
 	resold  bool // the account's channel partner lacks the money
 	ordered bool // an order was rejected, for an unknown reason
+	synced  bool // the Service has a load balancer, and a low balance does not prove that it fails
 	lasts   bool // the failure outlasts the controller's retries
 }
 
@@ -88,10 +90,13 @@ func decide(p remedy.AccountBalance, t details) remedy.Plan {
 			Ask:     say.F("Top up account %s in the Expenses and Costs console, or add a valid payment method.", p.Account),
 		}
 	case lacks > 0:
+		if t.synced {
+			requires = say.F("The Event says that this is not enough to change the Service's load balancer. A new one requires %s %s.", p.Currency, cloud.Needed)
+		}
 		return remedy.Plan{
 			Finding: has.Then(requires),
 			Ask:     say.F("Top up account %s by at least %s %s in the Expenses and Costs console.", p.Account, p.Currency, lacks),
-			Proven:  true,
+			Proven:  !t.synced,
 		}
 	case t.ordered && t.lasts:
 		return remedy.Plan{

@@ -81,7 +81,7 @@ func decide(c *remedy.Case, lb *ccm.Instance, cluster cloud.Cluster, vsws []clou
 	}
 	clauses := slices.Concat(ccm.DescribeFamilies(c.Service), ccm.DescribeVersions(lb, used))
 	plan := remedy.Plan{
-		Finding: say.F("The IP versions of the Service, its load balancer and its vSwitches do not match.").
+		Finding: say.F("According to the Event, the IP versions of the Service, its load balancer and its vSwitches do not match.").
 			And("Found: %s.", say.Clauses(clauses, len(clauses))),
 	}
 	switch {

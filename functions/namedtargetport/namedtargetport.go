@@ -24,7 +24,7 @@ var Remedy = &remedy.Remedy{
 	Class:      "named-target-port",
 	Doc:        doc,
 	Texts:      []string{"Port must be between 1 and 65535", "Port value should be in [1, 65535]"},
-	Reads:      slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads, ccm.BoundReads, ccm.NetworkReads),
+	Reads:      slices.Concat([]grant.Grant{grant.DescribeClusterDetail, grant.ListEndpointSlices}, ccm.ControllerReads, ccm.BoundReads),
 	Steps:      []remedy.Step{step.TargetPorts{}},
 	Backends:   true,
 	Diagnose:   diagnose,
@@ -58,37 +58,49 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 
 // decide plans for Pods as backends. named are the ports with a named targetPort; v is the controller's release.
 func decide(c *remedy.Case, named []ccm.NamedPort, virtual []ccm.Endpoint, v ccm.Version) remedy.Plan {
-	backends := ccm.DescribePodBackends(virtual)
+	backends, first := ccm.DescribePodBackends(virtual), ccm.FirstNamedPorts()
 	var set step.TargetPorts
-	var meanings, ask say.Text
+	var meanings, ask, numbers say.Text
 	for _, p := range named {
 		meanings = meanings.Then(p.Describe())
 		if n := p.Number(); n != 0 {
 			to := intstr.FromInt32(int32(n))
 			set.Ports = append(set.Ports, step.TargetPort{Port: p.Port.Port, Protocol: p.Port.Protocol, To: to, Was: p.Port.TargetPort})
+			numbers = numbers.And("Set the targetPort of port %d to %d: %s.", p.Port.Port, n,
+				strings.Replace(ccm.TargetPortCommand(c.Service, p.Port), "NUMBER", to.String(), 1))
 		} else {
 			ask = ask.Then(p.Advice(c.Service))
 		}
 	}
-	note := say.F("CCM %s and newer resolve such names.", ccm.FirstNamedPorts())
+	this, resolves := say.F("This one is %s.", v), say.F("CCM %s resolves the names of target ports, so they are not the cause.", v)
+	if v == (ccm.Version{}) {
+		this = say.F("The version of this one could not be determined.")
+	}
+	if ccm.NLB(c.Service) && v.Before(ccm.FirstNLB()) {
+		v, resolves = ccm.FirstNLB(), say.F("Each release that manages NLBs resolves the names of target ports, so they are not the cause.")
+	}
 	switch {
 	case v == ccm.Version{}:
-		note = note.And("The version of this one could not be determined.")
-	case v.Before(ccm.FirstNamedPorts()):
-		note = note.And("This one is %s.", v)
+		return remedy.Plan{
+			Finding: backends.And("CCM %s and newer resolve the names of target ports. Older ones take them for the number 0.", first).Then(this).Then(meanings),
+			Ask: say.F("Find out the version of the controller. If it is %s or newer, check its log for the port that it sent: %s.", first, c.LogQuery()).
+				And("If it is older, replace the names.").Then(numbers).Then(ask),
+		}
+	case v.Before(first):
+		plan := remedy.Plan{
+			Finding: backends.And("The controller took the name of a targetPort for the number 0.").Then(meanings), Ask: ask,
+			Note: say.F("CCM %s and newer resolve such names.", first).Then(this),
+		}
+		if len(ask) == 0 {
+			plan.Steps = []remedy.Step{set}
+		}
+		return plan
 	case ccm.SendsZero(named, virtual, v):
 		return remedy.Plan{
 			Finding: backends.And("The controller sends the number 0 for Pods without a port of the name.").Then(meanings), Ask: ask,
-			Note: say.F("CCM %s and newer leave such Pods out. This one is %s.", ccm.FirstUnnamedLeftOut(), v)}
-	default:
-		return another(c, say.F("The API refuses the port of a backend.").Then(backends).
-			And("CCM %s resolves the names of target ports, so they are not the cause.", v).Then(meanings))
+			Note: say.F("CCM %s and newer leave such Pods out.", ccm.FirstUnnamedLeftOut()).Then(this)}
 	}
-	plan := remedy.Plan{Finding: backends.And("The controller took the name of a targetPort for the number 0.").Then(meanings), Ask: ask, Note: note}
-	if len(ask) == 0 {
-		plan.Steps = []remedy.Step{set}
-	}
-	return plan
+	return another(c, say.F("The API refuses the port of a backend.").Then(backends).Then(resolves).Then(meanings))
 }
 
 // allocate plans for nodes as backends and ports without a node port, which is the backend's port.

@@ -67,8 +67,7 @@ func decide(c *remedy.Case, vpc string, lb *ccm.Instance, groups []cloud.VServer
 
 func conflict(cluster string, lb *ccm.Instance, groups []cloud.VServerGroup) (text say.Text, seen bool) {
 	text = say.F("The nodes of the cluster are in the VPC %s.", cluster)
-	foreign := ccm.OtherVPCs(cluster, lb, groups)
-	switch kind, id := lb.Kind(), lb.ID; {
+	switch kind, id, foreign := lb.Kind(), lb.ID, ccm.OtherVPCs(cluster, lb, groups); {
 	case lb.VPC != "" && lb.VPC != cluster:
 		return text.And("The %s %s is in %s, so its backends must be there, too.", kind, id, lb.VPC), true
 	case len(foreign) > 0:
@@ -95,19 +94,24 @@ func another(c *remedy.Case, lb *ccm.Instance, reusable []ccm.Instance) say.Text
 	if len(unused) > 0 {
 		free = say.F("These seem to be unused: %s.", say.Items(unused, len(unused)))
 	}
-	address := ccm.Address(c.Service)
 	switch named, _ := ccm.Annotation(c.Service, ccm.BalancerID); {
 	case named == "":
 		ask := say.F("The Service names no load balancer. The controller found this one by its tag or name, and deletes it together with the Service.").
-			And("If a person added the tag or the name, remove it: %s.", c.UntagCommand(lb.ID, ccm.NameTag))
+			And("If a person made it, first hide it from the controller.")
+		if lb.Tags[ccm.NameTag] == ccm.DefaultName(c.Service) {
+			ask = ask.And("Remove its tag: %s.", c.UntagCommand(lb.ID, ccm.NameTag))
+		}
+		if lb.Name == ccm.DefaultName(c.Service) {
+			ask = ask.And("Give it another name: %s.", c.RenameCommand(lb.ID, "NAME"))
+		}
 		if ccm.Synced(c.Service) {
-			return ask.And("Only then delete and recreate the Service, which is bound to the address %s.", address).
+			return ask.And("Only then delete and recreate the Service, which is bound to the address %s.", ccm.Address(c.Service)).
 				And("The controller creates another load balancer, with another address.")
 		}
 		return ask.And("The controller then creates another one.")
 	case ccm.Synced(c.Service):
 		return say.F("The Service is bound to the address %s and never moves. Save it, then delete and recreate it, which changes its address: %s.",
-			address, "kubectl -n "+c.Service.Namespace+" get service "+c.Service.Name+" -o yaml").
+			ccm.Address(c.Service), "kubectl -n "+c.Service.Namespace+" get service "+c.Service.Name+" -o yaml").
 			And("Name a load balancer in the cluster's VPC in the annotation %s, or leave it out to have the controller create one.",
 				ccm.AnnotationKey(c.Service, ccm.BalancerID)).Then(free)
 	}

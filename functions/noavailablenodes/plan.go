@@ -163,8 +163,8 @@ func (s *state) evict(ready []ccm.Endpoint, plan remedy.Plan) remedy.Plan {
 				say.F("Check where the new Pod runs and whether it is ready."))
 		}
 		plan.Ask = nil
-		plan.Finding = plan.Finding.And("%s %s recreates the Pod %s if it is evicted. No master takes it then, but these nodes do: %s.",
-			by.Kind, by.Name, pod.Name, say.List(to, 3))
+		plan.Finding = plan.Finding.And("%s %s recreates the Pod %s if it is evicted. No master takes it then.", by.Kind, by.Name, pod.Name).
+			And("These nodes fit its node selector, affinity and tolerations: %s. Whether they have room for it is not checked.", say.List(to, 3))
 		plan.Note = say.F("The Pod stops, and so does what it is doing. Disruption budgets are respected.").
 			And("It is not checked whether the volumes of the Pod can move with it.")
 		plan.Steps = []remedy.Step{step.Evict{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: e.Node}}

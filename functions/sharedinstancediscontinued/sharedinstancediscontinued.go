@@ -63,8 +63,7 @@ func diagnose(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 		return remedy.Plan{
 			Finding: finding.And("The Service asked for one when the Event was written.").
 				And("Now its annotation %s is %s, which CCM %s understands.", ccm.ChargeType, ccm.PayByLCU, ctl.Version),
-			Wait: ccm.NextTry,
-			Ask:  say.F("If the controller still cannot create a CLB, check its log for what it asks for: %s.", c.LogQuery()),
+			Wait: ccm.NextTry, Ask: say.F("If the controller still cannot create a CLB, check its log for what it asks for: %s.", c.LogQuery()),
 		}, nil
 	case ok:
 		finding = finding.And("The Service asks for one: its annotation %s is %s.", ccm.ChargeType, ccm.Quote(want))
@@ -100,8 +99,7 @@ func upgrade(ctx context.Context, c *remedy.Case, ctl ccm.Controller, finding sa
 	return remedy.Plan{
 		Finding: finding.And("CCM %s cannot ask for any other kind. Only CCM %s or newer can ask for one that is billed by LCU.", ctl.Version, ccm.FirstChargeType()),
 		Cause:   "CCM " + ctl.Version.String(),
-		Ask: up.Ask(ccm.FirstPayByLCU()).Then(up.Rights).
-			And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
+		Ask: up.Ask(ccm.FirstPayByLCU()).Then(up.Rights).And("From %s on, the controller creates CLBs that are billed by LCU.", ccm.FirstPayByLCU()).
 			And("From %s on, a Service can ask for one with %s%s=%s.", ccm.FirstChargeType(), ccm.Prefix, ccm.ChargeType, ccm.PayByLCU),
 		Note: up.Note(),
 	}, nil

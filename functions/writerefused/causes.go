@@ -135,7 +135,7 @@ func webhook(ctx context.Context, c *remedy.Case, write ccm.KubeWrite, why remed
 	plan.Ask = say.F("Bring the webhook back. It is registered by: kubectl get %s -o yaml.", strings.Join(in, " "))
 	for _, of := range runs {
 		namespace, name, _ := strings.Cut(of, "/")
-		plan.Ask = plan.Ask.And("Check its Pods: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s.", namespace, name)
+		plan.Ask = plan.Ask.And("Check its Pods: kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s.", ccm.Shell(namespace), ccm.Shell(name))
 	}
 	plan.Ask = plan.Ask.And("If what it belongs to was removed, delete what registers it.").Then(ccm.ThenRetries())
 	return plan, nil

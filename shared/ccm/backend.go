@@ -16,6 +16,7 @@ import (
 
 	"github.com/lbremedy/lbremedy/shared/cloud"
 	"github.com/lbremedy/lbremedy/shared/grant"
+	"github.com/lbremedy/lbremedy/shared/kube"
 	"github.com/lbremedy/lbremedy/shared/say"
 )
 
@@ -72,7 +73,7 @@ func ModeOf(svc *corev1.Service, plugin string) BackendMode {
 type Endpoint struct {
 	IP   string
 	Port int
-	Pod  string // empty if the EndpointSlice names none
+	Pod  string // empty if the EndpointSlice names none that can exist
 	Node string // empty if the EndpointSlice names none
 }
 
@@ -131,10 +132,7 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family d
 					continue
 				}
 				seen[ip] = true
-				found := Endpoint{IP: ip, Port: number}
-				if e.TargetRef != nil {
-					found.Pod = e.TargetRef.Name
-				}
+				found := Endpoint{IP: ip, Port: number, Pod: podOf(e)}
 				if e.NodeName != nil {
 					found.Node = *e.NodeName
 				}
@@ -144,6 +142,14 @@ func Ready(slices []discoveryv1.EndpointSlice, port corev1.ServicePort, family d
 	}
 	sortEndpoints(out)
 	return out
+}
+
+// podOf returns the name of the endpoint's Pod, or "". Kubernetes does not check the reference, and the name becomes part of commands.
+func podOf(e discoveryv1.Endpoint) string {
+	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || !kube.ValidName(e.TargetRef.Name) {
+		return ""
+	}
+	return e.TargetRef.Name
 }
 
 func sortEndpoints(list []Endpoint) {
@@ -394,8 +400,8 @@ func (c *View) Backends(ctx context.Context, g Group) ([]cloud.Backend, error) {
 	return whole.Backends, nil
 }
 
-// LacksBackends reports whether the load balancer lacks a backend: in PodMode a ready Pod; otherwise any backend of a port, or a ready Pod
-// on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
+// LacksBackends reports whether the load balancer lacks a backend: in PodMode a ready Pod that can be one (see PodServes); otherwise any
+// backend of a port, or a ready Pod on a virtual node. It needs BackendReads and ListNodes, or NetworkReads.
 func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []discoveryv1.EndpointSlice, family discoveryv1.AddressType) (bool, error) {
 	groups, _, err := c.Groups(ctx, mode)
 	if err != nil {
@@ -408,14 +414,16 @@ func (c *View) LacksBackends(ctx context.Context, mode BackendMode, ends []disco
 		}
 		wanted[i] = Ready(ends, g.Port, family)
 	}
-	if mode != PodMode {
-		on, err := c.OnVirtual(ctx, slices.Concat(wanted...))
-		if err != nil {
-			return false, err
-		}
-		for i := range wanted {
-			wanted[i] = slices.DeleteFunc(wanted[i], func(e Endpoint) bool { return !slices.Contains(on, e) })
-		}
+	among := c.OnVirtual
+	if mode == PodMode {
+		among = c.Reachable
+	}
+	can, err := among(ctx, slices.Concat(wanted...))
+	if err != nil {
+		return false, err
+	}
+	for i := range wanted {
+		wanted[i] = slices.DeleteFunc(wanted[i], func(e Endpoint) bool { return !slices.Contains(can, e) })
 	}
 	for i, g := range groups {
 		want := wanted[i]

@@ -63,7 +63,7 @@ func slice(family discoveryv1.AddressType, ports map[string]int32, ends ...disco
 func endpoint(ip, pod, node string, ready, ends *bool) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: ready, Terminating: ends}}
 	if pod != "" {
-		e.TargetRef = &corev1.ObjectReference{Name: pod}
+		e.TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: pod}
 	}
 	if node != "" {
 		e.NodeName = new(node)
@@ -97,6 +97,13 @@ func TestReady(t *testing.T) {
 		got := strings.Trim(fmt.Sprint(ccm.Ready(all, tt.port, v4)), "[]")
 		if got != tt.want {
 			t.Errorf("%s to %s: got %s, want %s", tt.port.Name, tt.port.TargetPort.String(), got, tt.want)
+		}
+	}
+	for _, ref := range []corev1.ObjectReference{{Kind: "Pod", Name: "x; reboot"}, {Kind: "Pod", Name: "--all"}, {Kind: "VirtualMachine", Name: "vm"}} {
+		e := endpoint("10.0.0.1", "", "", yes, nil)
+		e.TargetRef = &ref
+		if got := ccm.Ready([]discoveryv1.EndpointSlice{slice(v4, nil, e)}, corev1.ServicePort{TargetPort: intstr.FromInt32(80)}, v4); got[0].Pod != "" {
+			t.Errorf("%s %q counts as a Pod", ref.Kind, ref.Name)
 		}
 	}
 	if got := ccm.Ready(nil, corev1.ServicePort{}, v4); len(got) != 0 {

@@ -81,7 +81,11 @@ func SlicesCommand(svc *corev1.Service) string {
 
 // DeletePodsCommand returns the command that deletes Pods of the Service; their owner replaces them.
 func DeletePodsCommand(svc *corev1.Service, pods []string) string {
-	return fmt.Sprintf("kubectl -n %s delete pod %s", svc.Namespace, strings.Join(pods, " "))
+	command := fmt.Sprintf("kubectl -n %s delete pod", svc.Namespace)
+	for _, pod := range pods {
+		command += " " + Shell(pod)
+	}
+	return command
 }
 
 // Resync is the only annotation that lbremedy writes for its own sake: it triggers a sync and changes the hash, which makes success visible.

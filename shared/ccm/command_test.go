@@ -27,6 +27,13 @@ func TestZonesCommand(t *testing.T) {
 	}
 }
 
+func TestDeletePodsCommand(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	if got, want := ccm.DeletePodsCommand(svc, []string{"web-0", "x; reboot"}), "kubectl -n shop delete pod web-0 'x; reboot'"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestZoneMapCommand(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	list := []cloud.VSwitch{{ID: "vsw-a", Zone: "h"}, {ID: "vsw-b", Zone: "i"}, {ID: "vsw-c", Zone: "j"}}

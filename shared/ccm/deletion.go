@@ -65,18 +65,32 @@ func (c *View) Fate(ctx context.Context) (text say.Text, none bool, err error) {
 	return text, false, nil
 }
 
-// DescribeLeftovers names the Service's vServer groups on a user's load balancer, with commands to delete them. It needs DescribeVServerGroups.
-func (c *View) DescribeLeftovers(ctx context.Context, id string) (say.Text, error) {
-	groups, err := c.Cloud.SLB.VServerGroups(ctx, id)
+// DescribeLeftovers names the Service's listeners and vServer groups on a user's CLB that was described, with commands to delete them. It
+// needs DescribeVServerGroups.
+func (c *View) DescribeLeftovers(ctx context.Context, lb *Instance) (text say.Text, err error) {
+	listeners, err := c.ListenerPorts(ctx, lb)
 	if err != nil {
-		return nil, fmt.Errorf("list vServer groups of %s: %w", id, err)
+		return nil, err
 	}
-	list := c.DeleteGroupCommands(groups)
-	if len(list) == 0 {
-		return nil, nil
+	groups, err := c.Cloud.SLB.VServerGroups(ctx, lb.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list vServer groups of %s: %w", lb.ID, err)
 	}
-	return say.F("The controller leaves the vServer groups of the Service on %s, with their backends. Delete them afterwards: %s.",
-		id, say.Clauses(list, 5)), nil
+	var list []say.Text
+	for _, l := range listeners {
+		if c.OwnName(l.Description) {
+			list = append(list, say.Literal(c.DeleteListenerCommand(lb, l)))
+		}
+	}
+	if len(list) > 0 {
+		text = text.And("The controller leaves the listeners of the Service on %s. Delete them afterwards, before their vServer groups: %s.",
+			lb.ID, say.Clauses(list, 5))
+	}
+	if list = c.DeleteGroupCommands(groups); len(list) > 0 {
+		text = text.And("The controller leaves the vServer groups of the Service on %s, with their backends. Delete them afterwards: %s.",
+			lb.ID, say.Clauses(list, 5))
+	}
+	return text, nil
 }
 
 // GroupPairs is the short name of the annotation that names a user's groups and their ports.

@@ -22,7 +22,7 @@ type Room struct {
 	Rest       Tally // backends of the load balancer that are not of the Service's ports
 }
 
-// Room reads the Room of the Service. Without a load balancer, Rest is empty.
+// Room reads the Room of the Service. Without a load balancer, Rest is empty. For an NLB its figures leave out the Service's Pods on virtual nodes.
 func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, error) {
 	all, err := c.Candidates(ctx, family)
 	if err != nil {
@@ -30,6 +30,9 @@ func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, 
 	}
 	s := Room{Candidates: all}
 	if NLB(c.Service) {
+		if err := c.leaveOutVirtual(ctx, &s.Candidates); err != nil {
+			return Room{}, err
+		}
 		lb, err := c.Bound(ctx)
 		if err != nil {
 			return Room{}, err
@@ -42,6 +45,36 @@ func (c *View) Room(ctx context.Context, family discoveryv1.AddressType) (Room, 
 		s.Rest, err = c.Tenants(ctx, s.LB, s.Groups)
 	}
 	return s, err
+}
+
+// leaveOutVirtual drops the Pods on virtual nodes, ready or not, and their places in the Service's groups: the limit of NLBs does not count them.
+func (c *View) leaveOutVirtual(ctx context.Context, s *Candidates) error {
+	var all []string
+	s.Slices = slices.Clone(s.Slices)
+	for i := range s.Slices {
+		s.Slices[i].Endpoints = slices.DeleteFunc(slices.Clone(s.Slices[i].Endpoints), func(e discoveryv1.Endpoint) bool {
+			if e.NodeName == nil || s.Node(*e.NodeName) == nil {
+				return false
+			}
+			why, _ := ExclusionOf(s.Node(*e.NodeName), c.Service)
+			if why == Virtual {
+				all = append(all, e.Addresses...)
+			}
+			return why == Virtual
+		})
+	}
+	for i, g := range s.Groups {
+		have, err := c.Backends(ctx, g)
+		if err != nil {
+			return err
+		}
+		for _, b := range have {
+			if slices.Contains(all, b.IP) {
+				s.Groups[i].Servers--
+			}
+		}
+	}
+	return nil
 }
 
 // BackendLimit reads how many backends the Service's load balancer may have (see Limit), with the limit's name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/say"
@@ -42,11 +43,7 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 			if s.AddressType != family || going || e.NodeName == nil || len(e.Addresses) == 0 {
 				continue
 			}
-			pod := Endpoint{IP: e.Addresses[0], Node: *e.NodeName}
-			if e.TargetRef != nil {
-				pod.Pod = e.TargetRef.Name
-			}
-			pods = append(pods, pod)
+			pods = append(pods, Endpoint{IP: e.Addresses[0], Pod: podOf(e), Node: *e.NodeName})
 		}
 	}
 	sortEndpoints(pods)
@@ -56,6 +53,22 @@ func (c *View) VirtualPods(ctx context.Context, family discoveryv1.AddressType) 
 // OnVirtual returns the endpoints on virtual nodes, whose Pods are backends by their network interfaces even where nodes are
 // (buildClusterBackends and buildLocalBackends in clbv1/vgroups.go). It needs ListNodes.
 func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
+	return c.onNodes(ctx, list, func(n *corev1.Node) bool {
+		if n == nil {
+			return false
+		}
+		why, _ := ExclusionOf(n, c.Service)
+		return why == Virtual
+	})
+}
+
+// Reachable returns the endpoints that can be backends in PodMode (see PodServes). It needs ListNodes.
+func (c *View) Reachable(ctx context.Context, list []Endpoint) ([]Endpoint, error) {
+	return c.onNodes(ctx, list, func(n *corev1.Node) bool { return PodServes(n, c.Service) })
+}
+
+// onNodes returns the endpoints on nodes that keep accepts; an unknown node is nil.
+func (c *View) onNodes(ctx context.Context, list []Endpoint, keep func(*corev1.Node) bool) ([]Endpoint, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -63,10 +76,9 @@ func (c *View) OnVirtual(ctx context.Context, list []Endpoint) ([]Endpoint, erro
 	if err != nil {
 		return nil, err
 	}
-	virtual := map[string]bool{}
+	byName := map[string]*corev1.Node{}
 	for i := range nodes {
-		why, _ := ExclusionOf(&nodes[i], c.Service)
-		virtual[nodes[i].Name] = why == Virtual
+		byName[nodes[i].Name] = &nodes[i]
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return !virtual[e.Node] }), nil
+	return slices.DeleteFunc(slices.Clone(list), func(e Endpoint) bool { return !keep(byName[e.Node]) }), nil
 }

@@ -239,7 +239,7 @@ func readEndpoints(ctx context.Context, g *snapshotReader) (int, error) {
 		for _, e := range slice.Endpoints {
 			kept := discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions}
 			if e.TargetRef != nil {
-				kept.TargetRef = &corev1.ObjectReference{Name: e.TargetRef.Name}
+				kept.TargetRef = &corev1.ObjectReference{Kind: e.TargetRef.Kind, Name: e.TargetRef.Name}
 			}
 			if e.NodeName != nil {
 				if nodes[*e.NodeName] == nil {

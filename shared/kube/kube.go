@@ -508,10 +508,10 @@ func (r request) send(ctx context.Context, client *rest.RESTClient, body []byte)
 	return q.Stream(ctx)
 }
 
-// ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those.
-// Other texts never become part of a path.
+// ValidName reports whether s can name an object or a namespace: lower-case letters, digits, hyphens, and dots but not only those. It does
+// not begin with a hyphen, as an option does. Other texts never become part of a path.
 func ValidName(s string) bool {
-	if s == "" || len(s) > 253 || strings.Trim(s, ".") == "" {
+	if s == "" || len(s) > 253 || s[0] == '-' || strings.Trim(s, ".") == "" {
 		return false
 	}
 	for _, r := range s {

@@ -283,6 +283,7 @@ func TestFamily(t *testing.T) {
 		message string
 		notes   []string
 		nlb     bool
+		ignores bool // the class ignores the Event
 		want    discoveryv1.AddressType
 	}{
 		{want: v4},
@@ -295,9 +296,11 @@ func TestFamily(t *testing.T) {
 		{message: "Error syncing load balancer [lb-1]: can not find eniid for ip 2408:4005:3cd::1 in vpc vpc-1", want: v6},
 		{message: "Not sync pods [10.1.5.9] whose eni is invalid", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, want: v4},
 		{message: "at 12:34:56 k8s::", want: v4},
+		{message: "can not find eniid for ip 2408:4005:3cd::1", ignores: true, want: v4},
+		{message: "can not find eniid for ip 10.1.5.9", notes: []string{"ip-version", "ipv6", "backend-ip-version", "ipv6"}, ignores: true, want: v4},
 	} {
 		c, _ := account(t, sim.World{}, fixture.Notes(tt.notes...))
-		c.Event.Message = tt.message
+		c.Event.Message, c.Remedy = tt.message, &remedy.Remedy{IgnoresEvent: tt.ignores}
 		if tt.nlb {
 			fixture.Network("")(c.Service)
 		}

@@ -54,8 +54,11 @@ func (c *Case) Said() string {
 
 // Family returns the address family of the Service's backends: IPv4, or IPv6 if load balancer and backends are annotated so and the
 // controller has the feature gates, which cannot be read (pkg/controller/service/reconcile/backend/backend.go). An address in the
-// event decides.
+// event decides; in a class that ignores the Event, only about the gates.
 func (c *Case) Family() discoveryv1.AddressType {
+	if _, asks := ccm.Annotation(c.Service, "backend-ip-version"); c.Remedy.IgnoresEvent && !(asks && ccm.AsksIPv6(c.Service)) {
+		return ccm.FamilyOf(c.Service)
+	}
 	for word := range strings.FieldsFuncSeq(c.Event.Message, func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF.:", r) }) {
 		ip, err := netip.ParseAddr(word)
 		switch {
