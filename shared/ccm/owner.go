@@ -70,7 +70,7 @@ type traces struct {
 	cluster      string
 	what         say.Text // where the Services are named: vServer group or listener
 	count        func(int) say.Text
-	ours, others []string // names for this Service; the other Services that are named
+	ours, others []string // names for this Service; the other Services that are named, of any cluster
 	// unmarked reports that the controller made something on the load balancer for this Service, or gave it the Service's name. Marks of one
 	// that the controller made can be missing: v1.9.3.101 and v1.9.3.239 set only the name tag on a CLB, and v2.5.1 to v2.8.0 do not protect
 	// an NLB, from which tags can get lost. It sets ReusedTag on a reused CLB, but not on an NLB.
@@ -78,12 +78,12 @@ type traces struct {
 }
 
 func (m *traces) add(c *View, name string) {
-	switch svc, ok := traceService(name, m.cluster); {
+	switch t, ok := ParseTrace(name); {
 	case !ok:
-	case svc == c.Service.Namespace+"/"+c.Service.Name:
+	case t.Of(c.Service, c.Cluster):
 		m.ours = append(m.ours, name)
 	default:
-		m.others = append(m.others, svc)
+		m.others = append(m.others, t.seenFrom(c.Cluster))
 	}
 }
 
