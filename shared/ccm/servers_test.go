@@ -57,3 +57,34 @@ func TestServers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) { fixture.Equal(t, ccm.Servers(svc, port, tt.mode, ends, nodes), tt.want) })
 	}
 }
+
+// Groups of addresses hold nodes by their address, and groups behind a range of ports hold Pods without a port.
+func TestNetworkServers(t *testing.T) {
+	t.Parallel()
+	nodes := []corev1.Node{
+		{ObjectMeta: metav1.ObjectMeta{Name: "n-1"}, Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-1"}, Status: corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n-1"}, {Type: corev1.NodeInternalIP, Address: "192.168.0.1"}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}},
+	}
+	ends := []discoveryv1.EndpointSlice{{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{
+		{Addresses: []string{"10.0.0.1"}, NodeName: new("n-1"), Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
+	}}}
+	port := corev1.ServicePort{Protocol: "TCP", Port: 80, NodePort: 30080, TargetPort: intstr.FromInt32(8080)}
+	for _, tt := range []struct {
+		name  string
+		mode  ccm.BackendMode
+		notes []string
+		want  map[string]int
+	}{
+		{"nodes", ccm.ClusterMode, nil, map[string]int{"i-1:30080": 100}},
+		{"addresses of nodes", ccm.ClusterMode, []string{"server-group-type", "Ip"}, map[string]int{"192.168.0.1:30080": 100}},
+		{"addresses of nodes of Pods", ccm.LocalMode, []string{"server-group-type", "ip"}, map[string]int{"192.168.0.1:30080": 1}},
+		{"addresses of Pods", ccm.PodMode, []string{"server-group-type", "ip"}, map[string]int{"10.0.0.1:8080": 100}},
+		{"a range of ports", ccm.PodMode, []string{ccm.PortRange, "1000-2000:80"}, map[string]int{"10.0.0.1:0": 100}},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+		fixture.Edits(fixture.Network(""), fixture.Notes(tt.notes...))(svc)
+		t.Run(tt.name, func(t *testing.T) { fixture.Equal(t, ccm.Servers(svc, port, tt.mode, ends, nodes), tt.want) })
+	}
+}
