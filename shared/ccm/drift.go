@@ -208,12 +208,14 @@ func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	return cmp.Or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
 }
 
+// protocolsOf returns the protocol of each port in the annotation protocol-port; the first entry for a port counts, as in the controller.
 func protocolsOf(annotation string) map[string]string {
 	protocols := map[string]string{}
 	for pair := range strings.SplitSeq(annotation, ",") {
 		proto, port, ok := strings.Cut(pair, ":")
-		if ok {
-			protocols[strings.TrimSpace(port)] = strings.TrimSpace(proto)
+		port = strings.TrimSpace(port)
+		if _, there := protocols[port]; ok && !there {
+			protocols[port] = strings.TrimSpace(proto)
 		}
 	}
 	return protocols
