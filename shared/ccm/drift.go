@@ -27,7 +27,7 @@ type Difference struct {
 	// Keep is the annotation that decides it, and Is the value that would keep the present state; both are empty without such an annotation.
 	Keep, Is string
 	Down     bool // a listener takes no traffic until the sync
-	Fails    bool // the sync fails on it and changes nothing
+	Fails    bool // the sync fails on it and leaves it as it is
 	Makes    bool // the sync makes something that does not exist yet
 	Cuts     bool // the sync stops traffic that flows now, for good or for a while
 	Quiet    bool // nothing is overwritten, or only what is the controller's own
