@@ -279,8 +279,12 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 		switch why, _ := ExclusionOf(n, svc); {
 		case why == Virtual:
 			for _, e := range ready {
-				if e.Node == n.Name { // in Local mode v2.14.0 takes the first for all of them
-					out[fmt.Sprintf("%s:%d", e.IP, e.Port)] = 0
+				switch key := fmt.Sprintf("%s:%d", e.IP, e.Port); {
+				case e.Node != n.Name:
+				case mode == LocalMode: // one Pod (podNumberAlgorithm and removeDuplicatedECS, since v2.12.4)
+					out[key] = 1
+				default:
+					out[key] = 0
 				}
 			}
 		case why != Serves || mode == LocalMode && pods[n.Name] == 0:

@@ -42,7 +42,8 @@ func TestServers(t *testing.T) {
 		want  map[string]int
 	}{
 		{"nodes", ccm.ClusterMode, nil, map[string]int{"i-1:30080": 100, "i-2:30080": 100, "10.0.0.5:8080": 100}},
-		{"nodes of Pods", ccm.LocalMode, nil, map[string]int{"i-1:30080": 3, "i-2:30080": 1, "10.0.0.5:8080": 100}},
+		{"nodes of Pods", ccm.LocalMode, nil, map[string]int{"i-1:30080": 3, "i-2:30080": 1, "10.0.0.5:8080": 1}},
+		{"nodes of Pods, and another weight", ccm.LocalMode, []string{"default-weight", "7"}, map[string]int{"i-1:30080": 3, "i-2:30080": 1, "10.0.0.5:8080": 1}},
 		{"Pods", ccm.PodMode, nil, map[string]int{"10.0.0.1:8080": 100, "10.0.0.2:8080": 100, "10.0.0.3:8080": 100, "10.0.0.4:8080": 100, "10.0.0.5:8080": 100}},
 		{"another weight", ccm.ClusterMode, []string{"default-weight", "7"}, map[string]int{"i-1:30080": 7, "i-2:30080": 7, "10.0.0.5:8080": 7}},
 		{"no such weight", ccm.ClusterMode, []string{"default-weight", "101"}, map[string]int{"i-1:30080": 100, "i-2:30080": 100, "10.0.0.5:8080": 100}},
