@@ -23,6 +23,10 @@ func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []c
 	if bad.Domain != "" {
 		ask = say.F("Name a server certificate that is valid for the domain %s in the annotation %s.",
 			ccm.Quote(bad.Domain), ccm.AnnotationKey(svc, ccm.DomainExtensions))
+		// diffDomainExtensions in clbv1/listeners.go, v2.13.0 and v2.14.0.
+		ask = ask.And("The controller cannot change the certificate of a domain that the listener already has.").
+			And("In that case change it there first, in the console or with %s.", "aliyun slb SetDomainExtensionAttribute").
+			And("Or remove the domain from the annotation, wait for a sync, and add it again.")
 	}
 	if same := ccm.ForDomains(valid, bad.Domains); len(same) > 0 {
 		return ask.And("These are valid for the same domain, with their domains and expiry dates: %s.", ccm.DescribeCertificates(same))

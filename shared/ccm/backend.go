@@ -184,10 +184,11 @@ const (
 // Service that uses all nodes (IsExcludedNode in helper/node_utils.go of v2.12.4; its commit is older than v2.12.1).
 func FirstHybrid() Version { return v2121 }
 
-var excludeLabels = []string{
-	corev1.LabelNodeExcludeBalancers, "alpha.service-controller.kubernetes.io/exclude-balancer",
-	"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node",
-}
+// The labels that keep a node out of all load balancers. The controller ignores a node with one of ignoreLabels altogether.
+var (
+	ignoreLabels  = []string{"service.beta.kubernetes.io/exclude-node", "service.alibabacloud.com/exclude-node"}
+	excludeLabels = append([]string{corev1.LabelNodeExcludeBalancers, "alpha.service-controller.kubernetes.io/exclude-balancer"}, ignoreLabels...)
+)
 
 // RemoveUnscheduled is the annotation whose value "on" removes cordoned nodes from the backends (needExcludeFromLB in reconcile/backend/backend.go).
 const RemoveUnscheduled = "remove-unscheduled-backend"
@@ -274,8 +275,10 @@ func PodServes(node *corev1.Node, svc *corev1.Service) bool {
 }
 
 // ExcludingLabel returns the label that keeps a node out of all load balancers, or "".
-func ExcludingLabel(node *corev1.Node) string {
-	for _, label := range excludeLabels {
+func ExcludingLabel(node *corev1.Node) string { return labelOf(node, excludeLabels) }
+
+func labelOf(node *corev1.Node, labels []string) string {
+	for _, label := range labels {
 		if _, ok := node.Labels[label]; ok {
 			return label
 		}

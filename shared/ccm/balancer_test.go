@@ -108,7 +108,11 @@ func TestOwner(t *testing.T) {
 			VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Own, "managed.by.ack"},
 		{"another Service's too", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: append(vgroup("k8s/80/web/shop/c-1"),
 			vgroup("k8s/80/api/shop/c-1")...)}, ccm.OtherService, "shop/api"},
-		{"a group of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Unproven,
+		{"a group of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.OtherService,
+			"shop/web (c-2)"},
+		{"a group of another cluster too", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: append(vgroup("k8s/80/web/shop/c-1"),
+			vgroup("k8s/80/web/shop/c-2")...)}, ccm.OtherService, "other Services: shop/web (c-2)"},
+		{"a group by hand", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, VGroups: vgroup("mine")}, ccm.Unproven,
 			"0 vServer groups of this Service"},
 		{"the tag of another cluster", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-2"}, VGroups: vgroup("k8s/80/web/shop/c-1")}, ccm.Unproven,
 			"of another cluster"},
@@ -122,7 +126,7 @@ func TestOwner(t *testing.T) {
 		{"the default name, and no mark at all", sim.LoadBalancer{Name: fixture.BalancerName}, ccm.Unproven, "no mark"},
 		{"reused, with a group of the Service", sim.LoadBalancer{Tags: map[string]string{ccm.ReusedTag: "true"}, VGroups: vgroup("k8s/80/web/shop/c-1")},
 			ccm.Users, "reused"},
-		{"made by hand, with a group of another cluster", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.Users, "a person created it"},
+		{"a group of another cluster, and no mark at all", sim.LoadBalancer{VGroups: vgroup("k8s/80/web/shop/c-2")}, ccm.OtherService, "shop/web (c-2)"},
 		{"the API server's", sim.LoadBalancer{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: []sim.Listener{{Port: 6443}}}, ccm.APIServer, "API server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

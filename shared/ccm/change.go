@@ -164,9 +164,10 @@ func (c *View) classicListeners(ctx context.Context, id string) ([]Difference, [
 	return ListenerDifferences(c.Service, all, c.Cluster), kept, nil
 }
 
-// domains returns what a full sync changes on an HTTPS listener's further domains; nothing for an empty annotation (clbv1/listeners.go).
+// domains returns what a full sync changes on an HTTPS listener's further domains; nothing for an empty annotation. It fails to change the
+// certificate of a domain: it asks for the old one, without the domain's ID (diffDomainExtensions in clbv1/listeners.go, v2.13.0 and v2.14.0).
 func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, error) {
-	asked, _ := Annotation(c.Service, "domain-extensions")
+	asked, _ := Annotation(c.Service, DomainExtensions)
 	if asked == "" || !strings.HasPrefix(p.key, "https:") {
 		return nil, nil
 	}
@@ -174,15 +175,26 @@ func (c *View) domains(ctx context.Context, id string, p port) ([]Difference, er
 	if err != nil {
 		return unreadPart("listener "+p.key, "further domains", err)
 	}
-	var is []string
-	for _, domain := range slices.Sorted(maps.Keys(have)) {
-		is = append(is, domain+":"+have[domain])
+	var pairs []string
+	for domain, cert := range have {
+		pairs = append(pairs, domain+":"+cert)
 	}
-	if is, want := strings.Join(is, ","), strings.Join(sortedParts(asked), ","); is != want {
-		return []Difference{{What: "listener " + p.key, Text: say.F("the further domains of listener %s are %s and the annotations say %s", p.key,
-			say.Or(clipped(is), "none"), clipped(want)), Keep: "domain-extensions", Is: is}}, nil
+	slices.Sort(pairs)
+	is, want := strings.Join(pairs, ","), sortedParts(asked)
+	text := say.F("the further domains of listener %s are %s and the annotations say %s", p.key, say.Or(clipped(is), "none"), clipped(strings.Join(want, ",")))
+	difference := Difference{What: "listener " + p.key, Text: text, Keep: DomainExtensions, Is: is}
+	var list []Difference
+	for i, pair := range want {
+		domain, cert, _ := strings.Cut(pair, ":")
+		if old, there := have[domain]; there && old != cert {
+			list = []Difference{difference}
+			list[0].Fails, want[i] = true, domain+":"+old
+		}
 	}
-	return nil, nil
+	if is != strings.Join(want, ",") {
+		list = append(list, difference)
+	}
+	return list, nil
 }
 
 // unreadPart returns a difference that names the part of a listener that could not be compared, or a temporary error.

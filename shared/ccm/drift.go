@@ -27,7 +27,7 @@ type Difference struct {
 	// Keep is the annotation that decides it, and Is the value that would keep the present state; both are empty without such an annotation.
 	Keep, Is string
 	Down     bool // a listener takes no traffic until the sync
-	Fails    bool // the sync fails on it and changes nothing
+	Fails    bool // the sync fails on it and leaves it as it is
 	Makes    bool // the sync makes something that does not exist yet
 	Cuts     bool // the sync stops traffic that flows now, for good or for a while
 	Quiet    bool // nothing is overwritten, or only what is the controller's own
@@ -208,12 +208,14 @@ func ListenerKey(svc *corev1.Service, p corev1.ServicePort) string {
 	return cmp.Or(asked, strings.ToLower(string(p.Protocol))) + ":" + port
 }
 
+// protocolsOf returns the protocol of each port in the annotation protocol-port; the first entry for a port counts, as in the controller.
 func protocolsOf(annotation string) map[string]string {
 	protocols := map[string]string{}
 	for pair := range strings.SplitSeq(annotation, ",") {
 		proto, port, ok := strings.Cut(pair, ":")
-		if ok {
-			protocols[strings.TrimSpace(port)] = strings.TrimSpace(proto)
+		port = strings.TrimSpace(port)
+		if _, there := protocols[port]; ok && !there {
+			protocols[port] = strings.TrimSpace(proto)
 		}
 	}
 	return protocols

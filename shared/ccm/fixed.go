@@ -27,11 +27,13 @@ func FixedAnnotations(network bool) []Fixed {
 
 var (
 	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
-		And("No other change of its annotations takes effect.")
+		And("Other changes of its annotations still take effect.").
+		And("The controller repeats the full sync at least every 5 minutes, and each one overwrites edits in the console.")
 	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
 )
 
-// The controller compares these in Update (clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.14.0). It reads vswitch-id only to create a CLB.
+// The controller compares these in Update (clbv1/loadbalancer.go, nlbv2/loadbalancer.go, v2.9.1 to v2.14.0), which collects its errors and goes
+// on, beside groups and listeners. Only the cleanup, the status and the label with the hash are left out. The controller reads vswitch-id only to create a CLB.
 // If zone-maps has a part that the NLB lacks, it sends the whole list (UpdateLoadBalancerZones) without the removed zones.
 var fixed = []Fixed{
 	{Name: "address-type", What: say.F("address type"), of: clb, Made: "internet", Effect: failing, Instead: another},

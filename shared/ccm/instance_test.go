@@ -204,10 +204,16 @@ func TestNetworkOwner(t *testing.T) {
 		{"own by its protection", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1")}, ccm.Own, "managed.by.ack"},
 		{"another Service's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.api.shop.c-1")},
 			ccm.OtherService, "shop/api"},
-		{"of another cluster", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.Unproven,
-			"0 listeners of this Service"},
+		{"another cluster's", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-2", "by hand")}, ccm.OtherService,
+			"shop/web (c-2)"},
+		{"another cluster's too", sim.NLB{ModificationProtection: protected, Listeners: listener("k8s.80.TCP.web.shop.c-1", "k8s.81.TCP.web.shop.c-2")},
+			ccm.OtherService, "other Services: shop/web (c-2)"},
+		{"with a listener by hand", sim.NLB{ModificationProtection: protected, Listeners: listener("by hand")}, ccm.Unproven, "0 listeners of this Service"},
 		{"reused", sim.NLB{Tags: map[string]string{ccm.ReusedTag: "true"}}, ccm.Users, "reused"},
 		{"made by hand", sim.NLB{}, ccm.Users, "a person created it"},
+		{"a listener of the Service, and no mark at all, as v2.8.0 leaves it without its tags", sim.NLB{Listeners: listener("k8s.80.TCP.web.shop.c-1")},
+			ccm.Unproven, "no mark of the controller, and 1 listener"},
+		{"the default name, and no mark at all", sim.NLB{Name: fixture.BalancerName}, ccm.Unproven, "no mark"},
 		{"the API server's", sim.NLB{Tags: map[string]string{ccm.ClusterTag: "c-1"}, Listeners: []sim.NLBListener{{Port: 6443}}}, ccm.APIServer, "API server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

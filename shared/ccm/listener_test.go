@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
+	"github.com/lbremedy/lbremedy/test/fixture"
 )
 
 func TestTakes(t *testing.T) {
@@ -49,5 +51,25 @@ func TestFreePorts(t *testing.T) {
 		if got := ccm.FreePorts(svc, listeners, tt.taken, 3); !slices.Equal(got, tt.want) {
 			t.Errorf("above %d: got %q, want %q", tt.taken, got, tt.want)
 		}
+	}
+}
+
+// If protocol-port names a port twice, the first entry counts.
+func TestListenerKey(t *testing.T) {
+	t.Parallel()
+	port := corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 80}
+	for _, tt := range []struct {
+		value    string
+		clb, nlb string
+	}{
+		{"", "tcp:80", "TCP:80"},
+		{"https:443", "tcp:80", "TCP:80"},
+		{"https:443,http:80", "http:80", "HTTP:80"},
+		{"udp:80,http:80,tcp:443", "udp:80", "UDP:80"},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ccm.Prefix + "protocol-port": tt.value}}}
+		fixture.Equal(t, ccm.ListenerKey(svc, port), tt.clb)
+		svc.Spec.LoadBalancerClass = new(ccm.NLBClass)
+		fixture.Equal(t, ccm.ListenerKey(svc, port), tt.nlb)
 	}
 }

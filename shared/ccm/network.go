@@ -143,10 +143,15 @@ func GroupsOfAddresses(svc *corev1.Service) bool {
 	return NLB(svc) && strings.EqualFold(kind, "ip")
 }
 
-// HasInternalIP reports whether a node has the address that the controller puts into such groups (GetNodeInternalIP in helper/node_utils.go).
-func HasInternalIP(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
-		ip, err := netip.ParseAddr(a.Address)
-		return err == nil && ip.Is4() && a.Type == corev1.NodeInternalIP
-	})
+// HasInternalIP reports whether a node has the address that the controller puts into such groups.
+func HasInternalIP(n *corev1.Node) bool { return internalIP(n) != "" }
+
+// internalIP returns that address, or "" (GetNodeInternalIP in helper/node_utils.go).
+func internalIP(n *corev1.Node) string {
+	for _, a := range n.Status.Addresses {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() && a.Type == corev1.NodeInternalIP {
+			return a.Address
+		}
+	}
+	return ""
 }

@@ -24,7 +24,7 @@ const (
 // Owner returns the owner of the load balancer, and the evidence: the Services that the controller names in a CLB's vServer groups and in
 // the descriptions of an NLB's listeners. It needs BalancerReads, or NetworkReads for an NLB.
 func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error) {
-	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason(), cluster: c.Cluster, unmarked: lb.CLB != nil && lb.Name == DefaultName(c.Service)}
+	m := traces{id: lb.ID, tags: lb.Tags, reason: lb.ProtectionReason(), cluster: c.Cluster, unmarked: lb.Name == DefaultName(c.Service)}
 	listeners, err := c.ListenerPorts(ctx, lb)
 	if err != nil {
 		return Unproven, nil, err
@@ -57,8 +57,8 @@ func (c *View) Owner(ctx context.Context, lb *Instance) (Owner, say.Text, error)
 		for _, g := range groups {
 			m.add(c, g.Name)
 		}
-		m.unmarked = m.unmarked || len(m.ours) > 0
 	}
+	m.unmarked = m.unmarked || len(m.ours) > 0
 	owner, evidence := m.owner()
 	return owner, evidence, nil
 }
@@ -70,19 +70,20 @@ type traces struct {
 	cluster      string
 	what         say.Text // where the Services are named: vServer group or listener
 	count        func(int) say.Text
-	ours, others []string // names for this Service; the other Services that are named
-	// unmarked reports that the controller made something on a CLB for this Service, or gave it the Service's name. It tags a CLB that it
-	// reuses; on one that it made, v1.9.3.101 and v1.9.3.239 set only the name tag, which can get lost.
+	ours, others []string // names for this Service; the other Services that are named, of any cluster
+	// unmarked reports that the controller made something on the load balancer for this Service, or gave it the Service's name. Marks of one
+	// that the controller made can be missing: v1.9.3.101 and v1.9.3.239 set only the name tag on a CLB, and v2.5.1 to v2.8.0 do not protect
+	// an NLB, from which tags can get lost. It sets ReusedTag on a reused CLB, but not on an NLB.
 	unmarked bool
 }
 
 func (m *traces) add(c *View, name string) {
-	switch svc, ok := traceService(name, m.cluster); {
+	switch t, ok := ParseTrace(name); {
 	case !ok:
-	case svc == c.Service.Namespace+"/"+c.Service.Name:
+	case t.Of(c.Service, c.Cluster):
 		m.ours = append(m.ours, name)
 	default:
-		m.others = append(m.others, svc)
+		m.others = append(m.others, t.seenFrom(c.Cluster))
 	}
 }
 

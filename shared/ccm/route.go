@@ -66,14 +66,14 @@ func (c *View) Routing(ctx context.Context) (Routing, error) {
 	return r, nil
 }
 
-// NeedsRoute reports whether the controller keeps a route for a Node: not if it is excluded, silent, being deleted, or without an instance
-// or a block of Pods (needSyncRoute and batchSyncCloudRoutes in pkg/controller/route).
+// NeedsRoute reports whether the controller keeps a route for a Node: not if it ignores the Node, or if that is silent, being deleted, or
+// without an instance or a block of Pods (needSyncRoute and batchSyncCloudRoutes in pkg/controller/route).
 func NeedsRoute(n *corev1.Node) bool {
 	_, _, ecs := SplitProviderID(n.Spec.ProviderID)
 	silent := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})
-	return ecs && !silent && n.DeletionTimestamp == nil && ExcludingLabel(n) == "" && n.Labels["type"] != virtualNode && PodBlock(n) != ""
+	return ecs && !IsHybrid(n) && !silent && n.DeletionTimestamp == nil && labelOf(n, ignoreLabels) == "" && PodBlock(n) != ""
 }
 
 // PodBlock returns the block of IPv4 addresses of a Node's Pods, or "".

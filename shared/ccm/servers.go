@@ -232,9 +232,9 @@ func (b *backing) drains(s cloud.Backend) bool {
 
 func some(names []string) say.Text { return say.List(names, 3) }
 
-// serverKey returns the key of a server within its group: a node by its instance, a Pod by its address.
+// serverKey returns the key of a server within its group: a node by its instance, a Pod and all of a group of addresses by the address.
 func serverKey(s cloud.Backend) string {
-	if s.Type == "eni" {
+	if s.Type == "eni" || s.Type == "ip" {
 		return fmt.Sprintf("%s:%d", s.IP, s.Port)
 	}
 	return fmt.Sprintf("%s:%d", s.ID, s.Port)
@@ -242,11 +242,11 @@ func serverKey(s cloud.Backend) string {
 
 // serves reports whether a server that a sync removes may still take traffic: an existing, ready, lasting node, or a ready Pod of the Service.
 func (b *backing) serves(s cloud.Backend) bool {
-	if s.Type == "eni" {
+	if s.Type == "eni" || s.Type == "ip" && b.mode == PodMode {
 		return false
 	}
 	for i := range b.nodes {
-		if n := &b.nodes[i]; instanceOf(n) == s.ID {
+		if n := &b.nodes[i]; serverOf(n, b.c.Service) == s.ID {
 			why, _ := ExclusionOf(n, b.c.Service)
 			return why != NotReady && why != Going
 		}
@@ -254,13 +254,17 @@ func (b *backing) serves(s cloud.Backend) bool {
 	return b.mode == PodMode
 }
 
-// Servers returns the servers that the controller puts behind a port, with their weights: nodes as "i-1:30080", Pods as "10.0.0.1:8080". It
-// does not know which Pods have a network interface, or wait only for the controller.
+// Servers returns the servers that the controller puts behind a port, with their weights: nodes as "i-1:30080" or "192.168.0.1:30080", Pods as
+// "10.0.0.1:8080", or "10.0.0.1:0" behind a range of ports (getBackendPort in nlbv2/server_groups.go). It does not know which Pods have a
+// network interface, or wait only for the controller.
 func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends []discoveryv1.EndpointSlice, nodes []corev1.Node) map[string]int {
 	ready := Ready(ends, p, FamilyOf(svc))
 	pods := map[string]int{} // by node
-	for _, e := range ready {
-		pods[e.Node]++
+	for i := range ready {
+		pods[ready[i].Node]++
+		if rangeName(svc, p, "") != "" {
+			ready[i].Port = 0
+		}
 	}
 	out := map[string]int{} // 0 for a server without its own weight yet
 	if mode == PodMode {
@@ -271,18 +275,23 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	}
 	for i := range nodes {
 		n := &nodes[i]
+		server := fmt.Sprintf("%s:%d", serverOf(n, svc), p.NodePort)
 		switch why, _ := ExclusionOf(n, svc); {
 		case why == Virtual:
 			for _, e := range ready {
-				if e.Node == n.Name { // in Local mode v2.14.0 takes the first for all of them
-					out[fmt.Sprintf("%s:%d", e.IP, e.Port)] = 0
+				switch key := fmt.Sprintf("%s:%d", e.IP, e.Port); {
+				case e.Node != n.Name:
+				case mode == LocalMode: // one Pod (podNumberAlgorithm and removeDuplicatedECS, since v2.12.4)
+					out[key] = 1
+				default:
+					out[key] = 0
 				}
 			}
 		case why != Serves || mode == LocalMode && pods[n.Name] == 0:
 		case mode == LocalMode:
-			out[fmt.Sprintf("%s:%d", instanceOf(n), p.NodePort)] += pods[n.Name]
+			out[server] += pods[n.Name]
 		default:
-			out[fmt.Sprintf("%s:%d", instanceOf(n), p.NodePort)] = 0
+			out[server] = 0
 		}
 	}
 	return share(svc, out)
@@ -312,6 +321,14 @@ func share(svc *corev1.Service, servers map[string]int) map[string]int {
 		}
 	}
 	return servers
+}
+
+// serverOf returns how a group names a node.
+func serverOf(n *corev1.Node, svc *corev1.Service) string {
+	if GroupsOfAddresses(svc) {
+		return internalIP(n)
+	}
+	return instanceOf(n)
 }
 
 func instanceOf(n *corev1.Node) string {

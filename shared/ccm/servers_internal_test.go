@@ -48,3 +48,38 @@ func TestDrains(t *testing.T) {
 		}
 	}
 }
+
+// A Pod that is no longer ready takes no traffic, whatever the kind of its group; a ready node does.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	node := corev1.Node{Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-1"}, Status: corev1.NodeStatus{
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.168.0.1"}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	addresses := map[string]string{Prefix + "server-group-type": "ip"}
+	for _, tt := range []struct {
+		name   string
+		notes  map[string]string
+		mode   BackendMode
+		server cloud.Backend
+		want   bool
+		key    string
+	}{
+		{"a Pod", nil, PodMode, cloud.Backend{ID: "eni-1", IP: "10.0.0.1", Type: "eni"}, false, "10.0.0.1:0"},
+		{"the address of a Pod", addresses, PodMode, cloud.Backend{ID: "10.0.0.1", IP: "10.0.0.1", Type: "ip"}, false, "10.0.0.1:0"},
+		{"the address of a Pod on a virtual node", addresses, ClusterMode, cloud.Backend{ID: "10.0.0.1", IP: "10.0.0.1", Type: "ip"}, false, "10.0.0.1:0"},
+		{"a node, which are not read for Pods", nil, PodMode, cloud.Backend{ID: "i-1", Type: "ecs"}, true, "i-1:0"},
+		{"a node", nil, ClusterMode, cloud.Backend{ID: "i-1", Type: "ecs"}, true, "i-1:0"},
+		{"the address of a node", addresses, ClusterMode, cloud.Backend{ID: "192.168.0.1", IP: "192.168.0.1", Type: "ip"}, true, "192.168.0.1:0"},
+		{"a node that is gone", nil, ClusterMode, cloud.Backend{ID: "i-2", Type: "ecs"}, false, "i-2:0"},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: tt.notes}, Spec: corev1.ServiceSpec{LoadBalancerClass: new(NLBClass)}}
+		b := &backing{c: &View{Service: svc}, mode: tt.mode}
+		if tt.mode != PodMode {
+			b.nodes = []corev1.Node{node}
+		}
+		if got := b.serves(tt.server); got != tt.want || serverKey(tt.server) != tt.key {
+			t.Errorf("%s: got %t, %s", tt.name, got, serverKey(tt.server))
+		}
+	}
+}

@@ -42,6 +42,15 @@ func (t Trace) Of(svc *corev1.Service, cluster string) bool {
 // String returns the Service's name with its namespace.
 func (t Trace) String() string { return t.Namespace + "/" + t.Service }
 
+// seenFrom returns the Service's name, with its cluster if that is another one.
+func (t Trace) seenFrom(cluster string) string {
+	name := fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
+	if t.Cluster != cluster {
+		name = fmt.Sprintf("%s (%.64s)", name, t.Cluster)
+	}
+	return name
+}
+
 // Gone reports whether the cluster no longer has the Service of the trace. It needs GetServices.
 func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 	_, err := c.Kube.Service(ctx, t.Namespace, t.Service)
@@ -52,14 +61,6 @@ func (c *View) Gone(ctx context.Context, t Trace) (bool, error) {
 		return false, fmt.Errorf("read Service %s: %w", t, err)
 	}
 	return false, nil
-}
-
-func traceService(name, cluster string) (string, bool) {
-	t, ok := ParseTrace(name)
-	if !ok || t.Cluster != cluster {
-		return "", false
-	}
-	return t.String(), true
 }
 
 // Uses are what a load balancer has, and the Services for which it was made.
@@ -109,9 +110,9 @@ func (u *Uses) add(name, cluster string) {
 	if !ok {
 		return
 	}
-	list, user := &u.Here, fmt.Sprintf("%.64s/%.64s", t.Namespace, t.Service)
+	list, user := &u.Here, t.seenFrom(cluster)
 	if t.Cluster != cluster {
-		list, user = &u.Elsewhere, fmt.Sprintf("%s (%.64s)", user, t.Cluster)
+		list = &u.Elsewhere
 	}
 	if !slices.Contains(*list, user) {
 		*list = append(*list, user)

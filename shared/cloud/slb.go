@@ -58,7 +58,7 @@ type ListenerPort struct {
 type Backend struct {
 	ID     string // of the instance or the network interface
 	IP     string // empty for an instance that is known by its ID
-	Type   string // "ecs", "eni" or "eci"
+	Type   string // "ecs", "eni", "eci", or "ip" in a group of addresses
 	Port   int    // 0 in a default group, where listeners have the port
 	Weight int    // 0 to 100
 	VPC    string // empty if the answer lacks it

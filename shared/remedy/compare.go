@@ -76,7 +76,7 @@ func (c *Case) Compare(ctx context.Context, p Plan) (Plan, error) {
 	var listed []say.Text
 	for _, d := range list {
 		if d.Fails && d.What != "" {
-			continue // the sync fails on it and changes nothing: a separate failure
+			continue // the sync fails on it and leaves it as it is: a separate failure
 		}
 		if !d.Quiet {
 			p.Risk = High

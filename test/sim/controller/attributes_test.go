@@ -179,21 +179,27 @@ func TestDomainExtensions(t *testing.T) {
 		if diff := cmp.Diff([]string{"a.example.com cert-1", "b.example.com cert-1"}, show(r)); diff != "" {
 			t.Error(diff)
 		}
-		r.annotate("web", "domain-extensions", "b.example.com:cert-2, c.example.com:cert-2")
+		r.annotate("web", "domain-extensions", "b.example.com:cert-1, c.example.com:cert-2")
 		hash = r.synced("web", hash).Labels[labelHash]
-		if diff := cmp.Diff([]string{"b.example.com cert-2", "c.example.com cert-2"}, show(r)); diff != "" {
+		if diff := cmp.Diff([]string{"b.example.com cert-1", "c.example.com cert-2"}, show(r)); diff != "" {
 			t.Error(diff)
 		}
 		r.patch("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, prefix+"domain-extensions"))
 		r.synced("web", hash)
-		if diff := cmp.Diff([]string{"b.example.com cert-2", "c.example.com cert-2"}, show(r)); diff != "" {
+		if diff := cmp.Diff([]string{"b.example.com cert-1", "c.example.com cert-2"}, show(r)); diff != "" {
 			t.Error(diff)
 		}
-		r.annotate("web", "domain-extensions", "b.example.com:cert-none")
+		r.annotate("web", "domain-extensions", "b.example.com:cert-2,d.example.com:cert-1")
+		r.saw("web", failed+"Error syncing load balancer ["+r.get("web").Labels[labelID]+"]: "+
+			`Message: The input parameter "DomainExtensionId" that is mandatory for processing this request is not supplied.`)
+		if diff := cmp.Diff([]string{"b.example.com cert-1", "d.example.com cert-1"}, show(r)); diff != "" {
+			t.Error(diff)
+		}
+		r.annotate("web", "domain-extensions", "c.example.com:cert-none")
 		r.saw("web", failed+"Error syncing load balancer ["+r.get("web").Labels[labelID]+"]: Message: The specified CertificateId does not exist.")
 		r.annotate("web", "domain-extensions", "b.example.com")
 		r.saw("web", failed+"Error syncing load balancer []: build lb local model error: builid lb listener error: build listener from servicePort 80 error: "+
-			"Annotation DomainExtensions format error: b.example.com, expect domain1:cert-id1,domain2:cert-id2")
+			"parse DomainExtensions error: invalid domain extension b.example.com")
 	})
 	t.Run("v2.12.4", func(t *testing.T) {
 		t.Parallel()

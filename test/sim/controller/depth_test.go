@@ -113,8 +113,7 @@ func TestVirtualNode(t *testing.T) {
 		want   []string // server, type and weight
 	}{
 		{corev1.ServiceExternalTrafficPolicyCluster, []string{"eni-1 eni 100", "eni-2 eni 100", "i-1 ecs 100"}},
-		// The controller takes the second Pod for a duplicate of the first.
-		{corev1.ServiceExternalTrafficPolicyLocal, []string{"eni-1 eni 2"}},
+		{corev1.ServiceExternalTrafficPolicyLocal, []string{"eni-1 eni 1", "eni-2 eni 1"}},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
 			t.Parallel()

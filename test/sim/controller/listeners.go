@@ -396,10 +396,12 @@ func (p *pass) createListener(ctx context.Context, lb string, l *listener) error
 	if err := p.writeListener(ctx, "CreateLoadBalancer%sListener", lb, l, params); err != nil {
 		return fmt.Errorf("create %s listener %d error: %w", l.protocol, l.port, err)
 	}
-	if err := p.startListener(ctx, lb, l); err != nil {
-		return err
+	for _, domain := range sorted(l.domains) {
+		if err := p.addDomain(ctx, lb, l, domain); err != nil {
+			return fmt.Errorf("create https listener %d domain extension { %s %s} error: %w", l.port, domain, l.domains[domain], err)
+		}
 	}
-	return p.extendDomains(ctx, lb, l, nil)
+	return p.startListener(ctx, lb, l)
 }
 
 // updateListener sends existing parameters together with the changed ones. A redirect cannot be changed, so its listener is recreated.
@@ -419,6 +421,9 @@ func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) 
 	}
 	if forward == "on" {
 		return nil
+	}
+	if err := p.changeDomains(ctx, lb, l); err != nil {
+		return err
 	}
 	params := map[string]string{"Description": l.params["Description"], "VServerGroup": "on"}
 	differs := l.groupID != have.groupID || params["Description"] != have.params["Description"]
@@ -442,11 +447,9 @@ func (p *pass) updateListener(ctx context.Context, lb string, c listenerChange) 
 				return err
 			}
 		}
-		if err := p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params); err != nil {
-			return err
-		}
+		return p.writeListener(ctx, "SetLoadBalancer%sListenerAttribute", lb, l, params)
 	}
-	return p.changeDomains(ctx, lb, l)
+	return nil
 }
 
 // checkCertificate refuses to replace a certificate by an expired one. It reads both, and none for a new listener.

@@ -451,8 +451,8 @@ func (p *pass) nodeOf(pod backend, nodes []*corev1.Node) (*corev1.Node, error) {
 	return nil, nil
 }
 
-// local returns the nodes of the Service's Pods as backends, weighted by the number of Pods. Of the Pods on virtual nodes only
-// the first is used, with the weight of all: the controller removes duplicates by an ID that these do not have yet.
+// local returns the nodes of the Service's Pods as backends, weighted by the number of Pods, and the Pods on virtual nodes with a weight of 1.
+// v2.11.2 uses only the first of these, with the weight of all: it removes duplicates by an ID that they do not have yet (removeDuplicatedECS).
 func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([]backend, error) {
 	var all, virtual []backend
 	for _, pod := range g.pods {
@@ -462,12 +462,12 @@ func (p *pass) local(g *group, port corev1.ServicePort, nodes []*corev1.Node) ([
 			return nil, fmt.Errorf("build local backends error: %w", err)
 		case n == nil:
 			continue
-		case n.Labels["type"] == labelVirtual && virtual == nil:
-			pod.Weight = 1
-			virtual = asENI([]backend{pod})
+		case n.Labels["type"] == labelVirtual && virtual != nil && p.version.since("v2.11.0") && !p.version.since("v2.12.4"):
+			virtual[0].Weight++
 			continue
 		case n.Labels["type"] == labelVirtual:
-			virtual[0].Weight++
+			pod.Weight = 1
+			virtual = append(virtual, asENI([]backend{pod})...)
 			continue
 		case p.excluded(n):
 			continue
