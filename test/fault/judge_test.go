@@ -120,6 +120,16 @@ func TestJudgeOfARestoredCluster(t *testing.T) {
 	}
 }
 
+func TestJudgeOfARestartedServer(t *testing.T) {
+	e := sound()
+	early := e.Writes[1]
+	early.At, early.Done, early.Refused = at(1.8), false, true
+	e.Writes = append(e.Writes, early)
+	if v := judge(e); len(v.Wrong) > 0 {
+		t.Errorf("it says %q", v.Wrong)
+	}
+}
+
 func TestSeed(t *testing.T) {
 	if one, two := newHistory(7, kinds, perHistory).String(), newHistory(7, kinds, perHistory).String(); one != two {
 		t.Errorf("%s\n%s", one, two)
