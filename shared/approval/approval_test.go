@@ -425,11 +425,20 @@ func TestRedeliverer(t *testing.T) {
 	}
 
 	stop()
+	js := nats.JetStream(t, s.url)
+	failed, err := js.Stream(ctx, stream.Failed)
+	s.must(err)
+	for range 50 {
+		full := s.asks() // with the header of a delivery, its failure is too large
+		_, err := js.Publish(ctx, event.FailedSubject(full.Cluster, full.Class, full.Service.UID), make([]byte, failed.CachedInfo().Config.MaxMsgSize))
+		s.must(err)
+		s.create(ann, full, nil)
+	}
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)
 	stop = run()
 	defer func() { stop() }()
-	wakes("while nobody watched", rec, yes)
+	wakes("while nobody watched, beside failures that can't be delivered again", rec, yes)
 
 	// One person's Approvals do not delay another's, however many they are: the subjects of CASES are not listed for each.
 	stop()
@@ -440,7 +449,7 @@ func TestRedeliverer(t *testing.T) {
 	}
 	rec = s.asks()
 	yes = s.create(ann, rec, nil)
-	lists, err := nats.JetStream(t, s.url).Conn().SubscribeSync("$JS.API.STREAM.INFO." + stream.Cases)
+	lists, err := js.Conn().SubscribeSync("$JS.API.STREAM.INFO." + stream.Cases)
 	s.must(err)
 	stop = run()
 	wakes("after a flood", rec, yes)

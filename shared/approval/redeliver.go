@@ -104,15 +104,17 @@ func (w *Redeliverer) round(ctx context.Context, status *statusWriter) error {
 	if err != nil {
 		return err
 	}
+	var failed []error // one must not hold back the others
 	for _, some := range due {
 		for _, a := range some {
 			if err := w.redeliver(ctx, *a, found[a.UID], status); err != nil {
-				return err
+				failed = append(failed, err)
+				continue
 			}
 			w.seen.CompareAndDelete(a.UID, a)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // over returns how long ago an Approval expired.

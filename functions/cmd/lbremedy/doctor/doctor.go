@@ -405,9 +405,16 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 func together(all []doctor.Unknown, named int) []doctor.Unknown {
 	var list []doctor.Unknown
 	var checks [][]string
+	type reason struct {
+		about doctor.About
+		why   string
+	}
+	at := map[reason]int{}
 	for _, u := range all {
-		i := slices.IndexFunc(list, func(l doctor.Unknown) bool { return l.Why.String() == u.Why.String() && l.About == u.About })
-		if i < 0 {
+		key := reason{u.About, u.Why.String()}
+		i, known := at[key]
+		if !known {
+			at[key] = len(list)
 			list, checks = append(list, u), append(checks, []string{u.Check})
 			continue
 		}

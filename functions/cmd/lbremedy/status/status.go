@@ -334,7 +334,7 @@ func (r *reading) ofCluster(ctx context.Context) error {
 		switch {
 		case err == nil && errors.As(missing, new(command.Mistake)):
 			return missing
-		case missing != nil:
+		case missing != nil && (r.Cases == nil || *r.Cases == journal.Tally{}):
 			r.Cases = nil
 			r.unknown(say.Errorf("whether the cluster has the namespace %s: %w", ns, missing), "cases")
 		}

@@ -116,9 +116,12 @@ Last 24 h   1 fixed, 1 synced (traffic not proven), 0 recovered, 1 failed
 		t.Errorf("of a namespace that is not there: %+v", got)
 	}
 	lonely := c.With("LBREMEDY_KUBECONFIG", "nowhere")
-	if got := lonely.Run(t.Context(), "status", "-n", "pay"); got.Code != command.CodeFailed ||
-		!strings.Contains(got.Out, "Cases       unknown: whether the cluster has the namespace pay: ") {
-		t.Errorf("of a namespace without a cluster to ask: %+v", got)
+	if got := lonely.Run(t.Context(), "status", "-n", "quiet"); got.Code != command.CodeFailed ||
+		!strings.Contains(got.Out, "Cases       unknown: whether the cluster has the namespace quiet: ") {
+		t.Errorf("of a namespace without cases, and no cluster to ask: %+v", got)
+	}
+	if got := lonely.Run(t.Context(), "status", "-n", "pay"); got.Code != cli.CodeOpen || !strings.Contains(got.Out, "Cases       1 need approval: ") {
+		t.Errorf("of a namespace with cases, and no cluster to ask: %+v", got)
 	}
 	elsewhere := c.Run(t.Context(), "status", "-n", "quiet")
 	if !strings.Contains(elsewhere.Out, "Cases       None is open.\nLast 24 h   0 fixed, ") || elsewhere.Code != 0 {
