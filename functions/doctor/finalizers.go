@@ -88,7 +88,7 @@ func became(svc *corev1.Service) say.Text {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return say.F("The Service is of type %s but still has the controller's finalizer.", svc.Spec.Type)
 	}
-	return say.F("The Service belongs to another controller by its class but still has the controller's finalizer.")
+	return say.F("The controller ignores the Service because of its class or an annotation, but the Service still has the controller's finalizer.")
 }
 
 func synced(svc *corev1.Service) bool {

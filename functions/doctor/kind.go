@@ -75,8 +75,8 @@ func (l kindLook) find() {
 			"which is off by default: the Service gets a CLB.", typeAnnotation).And("With the gate, any value but nlb leaves the Service without a load balancer."),
 			say.F("For an NLB set spec.loadBalancerClass to %s when the Service is created, and remove the annotation: %s.", ccm.NLBClass, remove(svc, typeAnnotation)))
 	}
-	if svc.Annotations["service.beta.kubernetes.io/class"] != "" {
-		l.add(doctor.Info, "class", say.F("The annotation service.beta.kubernetes.io/class makes the controller ignore the Service."),
+	if key := ccm.LeftBy(svc); key != "" && class == nil {
+		l.add(doctor.Info, "class", say.F("The annotation %s makes the controller ignore the Service.", key),
 			say.F("Remove it if the Service needs a load balancer."))
 		return
 	}

@@ -87,6 +87,18 @@ func NLB(svc *corev1.Service) bool {
 	return slices.Contains(svc.Finalizers, NLBFinalizer)
 }
 
+// LeftBy returns the annotation that makes the controller leave a Service without a class to others, or "" (NeedCLB in
+// helper/service_utils.go of v2.12.4). For an NLB only the class counts (NeedNLB).
+func LeftBy(svc *corev1.Service) string {
+	if _, ok := svc.Annotations[Prefix+"tunnel-type"]; ok {
+		return Prefix + "tunnel-type"
+	}
+	if key := "service.beta.kubernetes.io/class"; svc.Annotations[key] != "" {
+		return key
+	}
+	return ""
+}
+
 // Synced reports whether the Service has an address: a sync has succeeded once.
 func Synced(svc *corev1.Service) bool { return len(svc.Status.LoadBalancer.Ingress) > 0 }
 

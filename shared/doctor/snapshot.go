@@ -221,10 +221,7 @@ func (s *Snapshot) OfType() []*corev1.Service {
 
 // Ours reports whether the controller handles the Service: a LoadBalancer, not of another's class (pkg/controller/helper/service_utils.go).
 func Ours(svc *corev1.Service) bool {
-	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer || svc.Annotations["service.beta.kubernetes.io/class"] != "" {
-		return false
-	}
-	return svc.Spec.LoadBalancerClass == nil || ccm.NLB(svc)
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && (ccm.NLB(svc) || svc.Spec.LoadBalancerClass == nil && ccm.LeftBy(svc) == "")
 }
 
 var errAmbiguous = say.Errorf("several load balancers have its tag or name")
