@@ -17,7 +17,7 @@ var charges = &doctor.Check{
 	ID:       "charge-types",
 	Doc:      page("charge-types"),
 	Needs:    []doctor.Part{doctor.Services, doctor.Controller, doctor.Policy},
-	Uses:     []doctor.Part{doctor.CLBs, doctor.Detail},
+	Uses:     []doctor.Part{doctor.CLBs, doctor.Groups, doctor.Detail},
 	Manifest: true,
 	Find:     findCharges,
 	Fix:      &doctor.Fix{Steps: []remedy.Step{step.Annotate{}, step.RemoveAnnotation{}}, Annotations: []string{ccm.ChargeType, ccm.ChargeSpec}, Plan: fixCharges},
@@ -172,7 +172,8 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 	if !is {
 		return
 	}
-	if err := s.Err(doctor.Detail); err != nil {
+	mode, err := s.ModeAt(svc, b)
+	if err != nil {
 		r.Unknown(about, err)
 		return
 	}
@@ -183,7 +184,7 @@ func shared(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor
 		f.Do = say.F("Ask those who use the CLB, then bill it by LCU: %s.", ccm.ConvertCommand(s.Region, b.ID))
 	}
 	f.Do = f.Do.And("This interrupts its traffic for 10 to 30 seconds and cannot be undone.")
-	if s.Mode(svc) == ccm.PodMode {
+	if mode == ccm.PodMode {
 		f.Severity, f.Key = doctor.Critical, "eni-unsupported"
 		f.Text = say.F("The CLB %s is a shared-resource instance, which takes no network interfaces.", b.ID).
 			And("The backends of the Service are Pods: the sync of a new Pod fails (eni-unsupported).")

@@ -20,7 +20,7 @@ var draining = &doctor.Check{
 	ID:    "draining",
 	Doc:   page("draining"),
 	Needs: []doctor.Part{doctor.Services, doctor.Events},
-	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Detail},
+	Uses:  []doctor.Part{doctor.CLBs, doctor.NLBs, doctor.Listeners, doctor.Groups, doctor.Detail},
 	Find:  findDraining,
 }
 
@@ -38,19 +38,26 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 			r.Unknown(about(svc), say.Errorf("whether a change of its Pods changes its backends: %w", err))
 			continue
 		}
-		if s.Mode(svc) == ccm.ClusterMode {
+		b, err := s.Balancer(svc)
+		if err == nil && b == nil {
+			continue
+		}
+		mode := ccm.LocalMode
+		if err == nil && !local {
+			mode, err = s.ModeAt(svc, b)
+		}
+		if err == nil && mode == ccm.ClusterMode {
 			continue // its backends are nodes, whatever its Pods do
 		}
-		b, err := s.Balancer(svc)
 		var cut []string
-		if err == nil && b != nil {
+		if err == nil {
 			cut, err = cuts(s, svc, b)
 		}
 		if err != nil {
 			r.Unknown(about(svc), say.Errorf("whether its listeners drain connections: %w", err))
 			continue
 		}
-		if b == nil || len(cut) == 0 {
+		if len(cut) == 0 {
 			continue
 		}
 		do := say.F("Turn on connection draining: %s, then %s.", ccm.SetCommand(svc, "connection-drain", "on"), ccm.SetCommand(svc, "connection-drain-timeout", "30"))

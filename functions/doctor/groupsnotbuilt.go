@@ -113,7 +113,7 @@ func buildingOf(s *doctor.Snapshot, svc *corev1.Service, lb *doctor.LoadBalancer
 		return b, nil // nothing prevents the controller from building it
 	}
 	var err error
-	if b.Mode, _, err = groupOf(s, svc, lb, svc.Spec.Ports[0]); err != nil {
+	if b.Mode, err = s.ModeAt(svc, lb); err != nil {
 		return b, err
 	}
 	b.Nodes = nodes

@@ -174,7 +174,7 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 	if at.redirects {
 		return // the listener's owner decides
 	}
-	g, err := s.Group(svc, b, p)
+	_, g, err := s.Group(svc, b, p)
 	if err != nil {
 		r.Unknown(about(svc), say.Errorf("where the listener %s sends to: %w", at.key, err))
 		return

@@ -20,7 +20,7 @@ var nodeWeights = &doctor.Check{
 	ID:    "node-weights",
 	Doc:   page("node-weights"),
 	Needs: []doctor.Part{doctor.Services, doctor.Detail, doctor.Endpoints, doctor.Nodes},
-	Uses:  []doctor.Part{doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.Listeners},
+	Uses:  []doctor.Part{doctor.Controller, doctor.CLBs, doctor.NLBs, doctor.Groups, doctor.Listeners},
 	Find:  findNodeWeights,
 }
 
@@ -31,7 +31,22 @@ const uneven = 2.0
 
 func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 	for _, svc := range s.OfType() {
-		if s.Mode(svc) != ccm.LocalMode {
+		if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal || svc.Annotations[ccm.BackendType] == "eni" {
+			continue
+		}
+		b, err := s.Balancer(svc)
+		if err == nil && b == nil {
+			continue // other checks report that it is missing
+		}
+		mode := ccm.LocalMode
+		if err == nil {
+			mode, err = s.ModeAt(svc, b)
+		}
+		if err != nil {
+			r.Unknown(about(svc), say.Errorf("how evenly its Pods get traffic: %w", err))
+			continue
+		}
+		if mode != ccm.LocalMode {
 			continue
 		}
 		if keep, _ := ccm.Annotation(svc, "ignore-weight-update"); strings.EqualFold(keep, "on") {
@@ -46,7 +61,7 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		for _, p := range svc.Spec.Ports {
 			if nodes := podsByNode(s, svc, p); len(nodes) > 1 {
-				weigh(s, r, svc, p, nodes)
+				weigh(s, r, svc, b, p, nodes)
 			}
 		}
 	}
@@ -71,11 +86,7 @@ func podsByNode(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) m
 }
 
 // schedulerOf returns "" without a listener.
-func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) (string, error) {
-	b, err := s.Balancer(svc)
-	if err != nil || b == nil {
-		return "", err
-	}
+func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort) (string, error) {
 	if b.NLB != nil {
 		want, _ := ccm.Annotation(svc, "scheduler")
 		return strings.ToLower(cmp.Or(want, "wrr")), nil
@@ -91,11 +102,11 @@ func schedulerOf(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) 
 	return strings.ToLower(b.Listeners[i].Scheduler), nil
 }
 
-func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, p corev1.ServicePort, pods map[string]int) {
+func weigh(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, pods map[string]int) {
 	v, err := versionOf(s)
 	scheduler := ""
 	if err == nil {
-		scheduler, err = schedulerOf(s, svc, p)
+		scheduler, err = schedulerOf(s, svc, b, p)
 	}
 	if err != nil {
 		r.Unknown(about(svc), say.Errorf("how evenly the Pods behind port %d get traffic: %w", p.Port, err))

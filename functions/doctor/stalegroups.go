@@ -57,7 +57,7 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 		}
 		stuck := len(built.Obstacles()) > 0
 		for _, port := range svc.Spec.Ports {
-			mode, g, err := groupOf(s, svc, b, port)
+			mode, g, err := s.Group(svc, b, port)
 			if err == nil && g != nil {
 				err = g.Failed
 			}
@@ -68,29 +68,6 @@ func findStaleGroups(s *doctor.Snapshot, r *doctor.Report) {
 			stale(r, grouping{s, svc, b, port, mode, nodes, stuck}, g)
 		}
 	}
-}
-
-// groupOf returns the group of a port and the kind of its backends. The controller's environment can make Pods the backends on any
-// network, or nodes on Terway (pkg/controller/helper/service_utils.go); the existing group's name shows it.
-func groupOf(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *doctor.Group, error) {
-	mode := s.Mode(svc)
-	g, err := s.GroupAs(svc, b, port, mode)
-	if g != nil || err != nil {
-		return mode, g, err
-	}
-	if svc.Annotations[ccm.BackendType] == "" {
-		other := ccm.ModeOf(svc, "")
-		if mode != ccm.PodMode {
-			other = ccm.PodMode
-		}
-		if g, err = s.GroupAs(svc, b, port, other); g != nil || err != nil {
-			return other, g, err
-		}
-	}
-	if ranges, _ := ccm.Annotation(svc, "listener-port-range"); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
-		return mode, nil, say.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
-	}
-	return mode, nil, nil
 }
 
 type grouping struct {

@@ -341,34 +341,61 @@ func (s *Snapshot) List() []*LoadBalancer {
 	return list
 }
 
-// Group returns the group of a Service's port on its load balancer, or nil. The error says why it is unknown.
-func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (*Group, error) {
-	if err := s.Err(Detail); err != nil {
-		return nil, err
+// Group returns the group of a Service's port on its load balancer, or nil, and the kind of its backends. The error says why it is unknown.
+func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *Group, error) {
+	mode, g, err := s.group(svc, b, port)
+	if g != nil || err != nil {
+		return mode, g, err
 	}
-	return s.GroupAs(svc, b, port, s.Mode(svc))
+	if ranges, _ := ccm.Annotation(svc, ccm.PortRange); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
+		return mode, nil, say.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
+	}
+	return mode, nil, nil
 }
 
-// GroupAs is Group for a given mode of backends.
-func (s *Snapshot) GroupAs(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort, mode ccm.BackendMode) (*Group, error) {
-	if err := s.Err(Groups); err != nil {
-		return nil, err
+// ModeAt returns the kind of a Service's backends on its load balancer, as the names of its groups show it.
+func (s *Snapshot) ModeAt(svc *corev1.Service, b *LoadBalancer) (ccm.BackendMode, error) {
+	if err := s.Err(Detail, Groups); err != nil {
+		return "", err
 	}
-	name := ccm.GroupName(svc, port, mode, s.Cluster)
+	for _, port := range svc.Spec.Ports {
+		if mode, g, err := s.group(svc, b, port); g != nil || err != nil {
+			return mode, err
+		}
+	}
+	return s.Mode(svc), nil
+}
+
+// group looks for each name that the group can have. The controller's environment can make Pods the backends on any network, or nodes on
+// Terway (pkg/controller/helper/service_utils.go); the existing group's name shows it.
+func (s *Snapshot) group(svc *corev1.Service, b *LoadBalancer, port corev1.ServicePort) (ccm.BackendMode, *Group, error) {
+	mode := s.Mode(svc)
+	if err := s.Err(Detail, Groups); err != nil {
+		return mode, nil, err
+	}
 	groups := s.ServerGroups
-	if !ccm.NLB(svc) {
+	if b.NLB == nil {
 		if err := b.Err(Groups); err != nil {
-			return nil, err
+			return mode, nil, err
 		}
 		groups = b.Groups
 	}
+	modes := []ccm.BackendMode{mode}
+	if svc.Annotations[ccm.BackendType] == "" && mode == ccm.PodMode {
+		modes = append(modes, ccm.ModeOf(svc, ""))
+	} else if svc.Annotations[ccm.BackendType] == "" {
+		modes = append(modes, ccm.PodMode)
+	}
 	adopted := ccm.AdoptedGroup(svc, port)
-	for i := range groups {
-		if g := &groups[i]; adopted != "" && g.ID == adopted || adopted == "" && g.Name == name {
-			return g, nil
+	for _, mode := range modes {
+		name := ccm.GroupName(svc, port, mode, s.Cluster)
+		for i := range groups {
+			if g := &groups[i]; adopted != "" && g.ID == adopted || adopted == "" && g.Name == name {
+				return mode, g, nil
+			}
 		}
 	}
-	return nil, nil
+	return mode, nil, nil
 }
 
 // Mode returns what the controller uses as backends of the Service. It needs Detail: a serverless cluster has no nodes for that.
