@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -81,14 +82,18 @@ type grouping struct {
 }
 
 func stale(r *doctor.Report, p grouping, g *doctor.Group) {
-	want, moved := p.want()
+	want, moved := p.want(p.s.Ready(p.svc, p.port))
+	maybe := map[string]bool{}
+	if ccm.DualStackBackends(p.svc) {
+		maybe, _ = p.want(ccm.Ready(p.s.Slices[name(p.svc)], p.port, discoveryv1.AddressTypeIPv6))
+	}
 	have := map[string]bool{}
 	var missing, extra []string
 	settles := false
 	if g != nil {
 		for _, e := range g.Backends {
 			key := p.key(e)
-			if !have[key] && !want[key] && p.ours(e) {
+			if !have[key] && !want[key] && !maybe[key] && p.ours(e) {
 				if settles = settles || moved[key]; !moved[key] {
 					extra = append(extra, key)
 				}
@@ -136,10 +141,9 @@ func stale(r *doctor.Report, p grouping, g *doctor.Group) {
 	r.Add(f)
 }
 
-// want returns a port's expected backends, Pods by address and nodes by key, and recently changed nodes, which may be backends or not.
+// want returns a port's expected backends for its ready endpoints, Pods by address and nodes by key, and recently changed nodes, which may be backends or not.
 // With the policy Cluster all nodes are (clbv1/vgroups.go, nlbv2/server_groups.go).
-func (p grouping) want() (want, moved map[string]bool) {
-	ready := p.s.Ready(p.svc, p.port)
+func (p grouping) want(ready []ccm.Endpoint) (want, moved map[string]bool) {
 	want, moved = map[string]bool{}, map[string]bool{}
 	with := map[string]bool{}
 	for _, e := range ready {

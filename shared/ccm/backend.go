@@ -101,6 +101,13 @@ func FamilyOf(svc *corev1.Service) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
+// DualStackBackends reports whether the Service asks for IPv6 backends besides those of FamilyOf, which it gets only with a feature gate of
+// the controller (setAddressIpVersion in reconcile/backend/backend.go).
+func DualStackBackends(svc *corev1.Service) bool {
+	backends, _ := Annotation(svc, "backend-ip-version")
+	return NLB(svc) && AsksIPv6(svc) && strings.EqualFold(backends, "dualstack")
+}
+
 // AsksIPv6 reports whether the Service asks for an IPv6 address: a CLB's only one, an NLB's second (GetAddressIpVersion in pkg/model/nlb/nlb.go).
 func AsksIPv6(svc *corev1.Service) bool {
 	value, _ := Annotation(svc, "ip-version")
