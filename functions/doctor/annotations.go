@@ -380,12 +380,6 @@ func (l *annotationLook) missing() {
 			say.F("The annotation zone-maps names an EIP, which CCM %s does not read. EIPs need %s or newer.", v, ccm.FirstZoneEIP()),
 			say.F("Upgrade the controller to %s or newer, or remove the EIP.", ccm.FirstZoneEIP()), map[string]string{"CCM": v.String(), "value": zones})
 	}
-	if v.Before(ccm.FirstRanges()) && len(l.svc.Spec.LoadBalancerSourceRanges) > 0 {
-		l.add(doctor.Warning, "loadBalancerSourceRanges",
-			say.F("CCM %s does not apply loadBalancerSourceRanges to NLBs, so every source is let through. They need %s or newer.", v, ccm.FirstRanges()),
-			say.F("Upgrade the controller to %s or newer, or limit the sources with security groups: %s.", ccm.FirstRanges(), set(l.svc, "security-group-ids")),
-			map[string]string{"CCM": v.String()})
-	}
 }
 
 // fixAnnotations removes annotations with the legacy prefix where the current prefix is also set.

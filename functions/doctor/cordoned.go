@@ -108,7 +108,8 @@ func findCordoned(s *doctor.Snapshot, r *doctor.Report) {
 				And("Before that, turn on connection draining so that connections can finish: %s.", ccm.SetCommand(svc, "connection-drain", "on"))}
 		if rest == 0 {
 			f.Key = "all"
-			f.Do = say.F("Add other nodes, or uncordon one: kubectl uncordon %s. With %s the Service would have no backend left.", nodes[0], ccm.RemoveUnscheduled)
+			f.Do = say.F("Add other nodes, or uncordon one: kubectl uncordon %s. With %s the Service would have no backend left.",
+				nodes[0], ccm.RemoveUnscheduled)
 		}
 		r.Add(f)
 	}
@@ -119,7 +120,8 @@ func reportLeftovers(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, 
 	for _, is := range off {
 		switch {
 		case is.since.IsZero():
-			r.Unknown(about(svc), say.Errorf("whether the controller should already have removed the node %s: its taint does not say when it was cordoned", is.node.Name))
+			r.Unknown(about(svc), say.Errorf("whether the controller should already have removed the node %s: its taint does not say when it was cordoned",
+				is.node.Name))
 		case s.Time.Sub(is.since) > overdue:
 			nodes = append(nodes, is.node.Name)
 		}

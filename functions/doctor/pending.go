@@ -23,11 +23,11 @@ var pending = &doctor.Check{
 	Find:  findPending,
 }
 
-// noEvents looks for a controller that writes no Events.
+// noEvents looks for a controller that is too old to write Events.
 var noEvents = &doctor.Check{
 	ID:    "no-events",
 	Doc:   page("no-events"),
-	Needs: []doctor.Part{doctor.Services, doctor.Events, doctor.Controller},
+	Needs: []doctor.Part{doctor.Services, doctor.Controller},
 	Find:  findNoEvents,
 }
 
@@ -82,7 +82,9 @@ func findPending(s *doctor.Snapshot, r *doctor.Report) {
 			f.Evidence["event"], f.Evidence["count"] = e.Reason, fmt.Sprint(e.Count)
 		default:
 			f.Text = f.Text.And("No Event says why.")
-			f.Do = say.F("Check the controller's log: %s.", remedy.LogQuery(name(svc)))
+			f.Do = say.F("Trigger a resync: %s. The controller reports some failures once and does not try again.", ccm.ResyncCommand(svc)).
+				And("If no Event follows, check whether the controller runs, and its log: %s.", remedy.LogQuery(name(svc))).
+				And("If the log says nothing, open a ticket with Alibaba Cloud.")
 		}
 		r.Add(f)
 	}
@@ -103,31 +105,16 @@ func failure(list []doctor.Event) (doctor.Event, bool) {
 }
 
 func findNoEvents(s *doctor.Snapshot, r *doctor.Report) {
-	services := s.OfType()
-	v := s.Controller.Version
+	v, err := versionOf(s)
 	switch {
-	case len(services) == 0:
-		return
-	case v == (ccm.Version{}):
-		r.Unknown(doctor.About{}, errNoVersion)
-		return
+	case len(s.OfType()) == 0:
+	case err != nil:
+		r.Unknown(doctor.About{}, err)
 	case v.Before(speaks):
 		r.Add(doctor.Finding{
 			Severity: doctor.Warning, About: s.OfCluster(), Key: "old", Evidence: map[string]string{"CCM": v.String(), "needs": speaks.String()},
 			Text: say.F("CCM %s writes no Events about Services. Nobody learns of a sync that fails, and neither does lbremedy.", v),
 			Do:   say.F("Upgrade the controller to %s or newer.", speaks),
 		})
-		return
-	}
-	for _, svc := range services {
-		if waited := waits(s, svc); waited >= tooLong && len(s.Events[svc.UID]) == 0 {
-			r.Add(doctor.Finding{
-				Severity: doctor.Critical, About: about(svc), Evidence: map[string]string{"CCM": v.String()},
-				Text: waiting(waited).And("CCM %s, which writes Events, has written none about it in the last hour.", v),
-				Do: say.F("Trigger a resync: %s. The controller reports some failures once and does not try again.", ccm.ResyncCommand(svc)).
-					And("If no Event follows, check whether the controller runs, and its log: %s.", remedy.LogQuery(name(svc))).
-					And("If the log says nothing, open a ticket with Alibaba Cloud."),
-			})
-		}
 	}
 }

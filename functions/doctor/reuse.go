@@ -107,14 +107,7 @@ func (l *reuseLook) nowhere() {
 
 func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 	if (b.NLB != nil) != ccm.NLB(l.svc) {
-		text := say.F("The Service has the loadBalancerClass %s, which is for NLBs, but %s is a CLB.", ccm.NLBClass, b.ID)
-		if b.NLB != nil {
-			text = say.F("The Service does not have the loadBalancerClass %s and therefore uses CLBs, but %s is an NLB.", ccm.NLBClass, b.ID)
-		}
-		l.add(l.failing(), "kind", text.And("The controller does not find it."),
-			say.F("Name a load balancer of the other kind: %s.", set(l.svc, "id")).
-				And("The class of a Service cannot be changed: to use another one, delete the Service and create it again."))
-		return
+		return // the check kind reports it
 	}
 	l.existing(b)
 	l.bound(b)

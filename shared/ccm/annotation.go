@@ -254,9 +254,6 @@ func (s *Span) Fits(v Version) bool {
 // FirstZoneEIP returns the first release that takes an EIP from the annotation zone-maps.
 func FirstZoneEIP() Version { return v2121 }
 
-// FirstRanges returns the first release that applies a Service's source ranges to an NLB.
-func FirstRanges() Version { return v214 }
-
 // FirstNLB returns the first release that makes NLBs.
 func FirstNLB() Version { return v25 }
 
