@@ -80,30 +80,6 @@ func numbers(ports []int) say.Text {
 	return say.List(list, shown)
 }
 
-type existing struct {
-	key, trace, group string
-	port              int  // 0 for a range of ports, which an NLB's listener may have
-	redirects         bool // HTTP to HTTPS: needs no group
-	stopped           bool
-}
-
-func standings(b *doctor.LoadBalancer) []existing {
-	var list []existing
-	for _, l := range b.Listeners {
-		list = append(list, existing{
-			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.VServerGroup, port: l.Port,
-			redirects: l.Config["ListenerForward"] == "on", stopped: l.Status == "stopped",
-		})
-	}
-	for _, l := range b.NetworkListeners {
-		list = append(list, existing{
-			key: fmt.Sprintf("%s:%d", l.Protocol, l.Port), trace: l.Description, group: l.ServerGroup, port: l.Port,
-			stopped: l.Status == "Stopped",
-		})
-	}
-	return list
-}
-
 func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	var list []ccm.Listener
 	for _, l := range b.Listeners {
@@ -119,27 +95,26 @@ func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	return list, nil
 }
 
-// on returns the listener with this key, otherwise one of another protocol on the same port.
-func on(listeners []existing, key string) (existing, bool) {
-	for _, fits := range []func(existing) bool{
-		func(l existing) bool { return l.key == key },
-		func(l existing) bool { return alike(l.key, key) },
+// on returns the listener of a port, otherwise one that excludes it; nil if there is none.
+func on(listeners []ccm.Listener, want ccm.Listener) *ccm.Listener {
+	for _, fits := range []func(ccm.Listener) bool{
+		func(l ccm.Listener) bool { return l.String() == want.String() },
+		want.Excludes,
 	} {
 		if i := slices.IndexFunc(listeners, fits); i >= 0 {
-			return listeners[i], true
+			return &listeners[i]
 		}
 	}
-	return existing{}, false
+	return nil
 }
 
 func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer) {
-	listeners := standings(b)
-	all, err := listenersOf(b)
+	listeners, err := listenersOf(b)
 	if err != nil {
 		r.Unknown(about(svc), err)
 		return
 	}
-	idle := ccm.IdlePorts(svc, all)
+	idle := ccm.IdlePorts(svc, listeners)
 	ranges, _ := ccm.Annotation(svc, ccm.PortRange)
 	override := say.F("Or let the controller set the listeners: %s.", ccm.SetCommand(svc, ccm.ForceOverride, "true"))
 	if replaced := overridden(s, svc, b, listeners); len(replaced) > 0 {
@@ -156,7 +131,8 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 			}
 			continue
 		}
-		if at, ok := on(listeners, ccm.ListenerKey(svc, p)); ok {
+		want := ccm.ListenerOf(svc, p)
+		if at := on(listeners, want); at != nil && want.Port == want.Last { // the group behind a range is not read
 			leads(s, r, svc, b, p, at, override)
 		}
 	}
@@ -170,20 +146,20 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 		Do: say.F("Create each missing listener in the console, with the group of the Service (%s).", strings.Join(groups, ", ")).Then(override)})
 }
 
-func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at existing, override say.Text) {
-	if at.redirects {
+func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.LoadBalancer, p corev1.ServicePort, at *ccm.Listener, override say.Text) {
+	if at.Redirects {
 		return // the listener's owner decides
 	}
 	_, g, err := s.Group(svc, b, p)
 	if err != nil {
-		r.Unknown(about(svc), say.Errorf("where the listener %s sends to: %w", at.key, err))
+		r.Unknown(about(svc), say.Errorf("where the listener %s sends to: %w", at.String(), err))
 		return
 	}
-	f := doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "elsewhere/" + at.key,
-		Evidence: map[string]string{"load balancer": b.ID, "listener": at.key, "sends to": at.group}}
-	f.Text = say.F("The listener %s of the reused %s sends to the group %s.", at.key, b.ID, at.group)
-	if at.group == "" {
-		f.Text = say.F("The listener %s of the reused %s sends to no vServer group.", at.key, b.ID)
+	f := doctor.Finding{Severity: doctor.Warning, About: about(svc), Key: "elsewhere/" + at.String(),
+		Evidence: map[string]string{"load balancer": b.ID, "listener": at.String(), "sends to": at.Group}}
+	f.Text = say.F("The listener %s of the reused %s sends to the group %s.", at.String(), b.ID, at.Group)
+	if at.Group == "" {
+		f.Text = say.F("The listener %s of the reused %s sends to no vServer group.", at.String(), b.ID)
 	}
 	switch {
 	case g == nil && !ccm.Synced(svc):
@@ -192,11 +168,11 @@ func leads(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *doctor.
 		f.Text = f.Text.And("The Service has no group there (%s), so the traffic does not reach it.", groupFor(s, svc, p))
 		f.Do = say.F("If the port is meant for the Service, trigger a resync, which creates the group: %s.", ccm.ResyncCommand(svc)).
 			And("Then make the listener use the group in the console.").Then(override)
-	case g.Rules > 0 || at.group == g.ID && !at.stopped:
+	case g.Rules > 0 || at.Group == g.ID && !strings.EqualFold(at.Status, "stopped"):
 		return
-	case at.group == g.ID:
-		f.Key = "stopped/" + at.key
-		f.Text = say.F("The listener %s of the reused %s is stopped, so no traffic arrives there.", at.key, b.ID).
+	case at.Group == g.ID:
+		f.Key = "stopped/" + at.String()
+		f.Text = say.F("The listener %s of the reused %s is stopped, so no traffic arrives there.", at.String(), b.ID).
 			And(`Without force-override-listeners: "true", the controller does not start it.`)
 		f.Do = say.F("If the port should serve traffic, start the listener in the console.").Then(override)
 	default:
@@ -217,21 +193,19 @@ func groupFor(s *doctor.Snapshot, svc *corev1.Service, p corev1.ServicePort) str
 	return ccm.GroupName(svc, p, s.Mode(svc), s.Cluster)
 }
 
-func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []existing) []say.Text {
+func overridden(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer, listeners []ccm.Listener) []say.Text {
 	var list []say.Text
 	for _, l := range listeners {
-		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == l.port && alike(ccm.ListenerKey(svc, p), l.key)
-		}) {
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return l.Excludes(ccm.ListenerOf(svc, p)) }) {
 			continue
 		}
-		switch t, ok := ccm.ParseTrace(l.trace); {
-		case !ok && l.group == "":
-			list = append(list, say.F("%s, which was created by hand and sends to no vServer group", l.key))
+		switch t, ok := ccm.ParseTrace(l.Description); {
+		case !ok && l.Group == "":
+			list = append(list, say.F("%s, which was created by hand and sends to no vServer group", l))
 		case !ok:
-			list = append(list, say.F("%s, which was created by hand and sends to %s", l.key, l.group))
+			list = append(list, say.F("%s, which was created by hand and sends to %s", l, l.Group))
 		case !t.Of(svc, s.Cluster):
-			list = append(list, say.F("%s of the Service %s of the cluster %s", l.key, t, t.Cluster))
+			list = append(list, say.F("%s of the Service %s of the cluster %s", l, t, t.Cluster))
 		}
 	}
 	for _, d := range listenerDrift(s, svc, b) {
@@ -247,16 +221,4 @@ func listenerDrift(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalanc
 		return ccm.NetworkListenerDifferences(svc, b.NetworkListeners, s.Cluster)
 	}
 	return ccm.ListenerDifferences(svc, b.Listeners, s.Cluster)
-}
-
-// alike reports whether two listeners exclude each other.
-func alike(a, b string) bool { return exclusive(a) == exclusive(b) }
-
-// exclusive returns what only one listener of a load balancer can have: "tcp:80" for "http:80", since all protocols but UDP share ports.
-func exclusive(key string) string {
-	protocol, port, _ := strings.Cut(strings.ToLower(key), ":")
-	if protocol != "udp" {
-		protocol = "tcp"
-	}
-	return protocol + ":" + port
 }

@@ -84,8 +84,11 @@ func traced(s *doctor.Snapshot, svc *corev1.Service, b *doctor.LoadBalancer) (ou
 		return false, say.F("Its listeners and groups are not known (%s).", err)
 	}
 	var names []string
-	for _, l := range standings(b) {
-		names = append(names, l.trace)
+	for _, l := range b.Listeners {
+		names = append(names, l.Description)
+	}
+	for _, l := range b.NetworkListeners {
+		names = append(names, l.Description)
 	}
 	for _, g := range b.Groups {
 		names = append(names, g.Name)

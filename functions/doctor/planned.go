@@ -65,18 +65,21 @@ func (p planning) listeners(svc *corev1.Service) {
 	if err == nil {
 		err = cmp.Or(p.Err(doctor.Listeners), b.Err(doctor.Listeners))
 	}
+	var all []ccm.Listener
+	if err == nil {
+		all, err = listenersOf(b)
+	}
 	if err != nil {
 		p.report.Unknown(about(svc), err)
 		return
 	}
-	limit, all := ccm.LimitListeners, standings(b)
+	limit := ccm.LimitListeners
 	if b.NLB != nil {
 		limit = ccm.LimitNLBListeners
 	}
 	n := len(all)
 	for _, port := range svc.Spec.Ports {
-		key := ccm.ListenerKey(svc, port)
-		if !slices.ContainsFunc(all, func(at existing) bool { return alike(key, at.key) }) {
+		if !slices.ContainsFunc(all, ccm.ListenerOf(svc, port).Excludes) {
 			n++
 		}
 	}

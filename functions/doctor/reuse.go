@@ -123,14 +123,18 @@ func (l *reuseLook) balancer(b *doctor.LoadBalancer) {
 }
 
 func (l *reuseLook) existing(b *doctor.LoadBalancer) {
-	known := cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
-	if b.ByController() || l.apiServer(b) {
-		l.marked(b, known == nil)
+	err := cmp.Or(l.Err(doctor.Listeners), b.Err(doctor.Listeners))
+	var listeners []ccm.Listener
+	if err == nil {
+		listeners, err = listenersOf(b)
 	}
-	if known != nil {
-		l.report.Unknown(about(l.svc), known)
+	if b.ByController() || l.apiServer(b) {
+		l.marked(b, listeners)
+	}
+	if err != nil {
+		l.report.Unknown(about(l.svc), err)
 	} else {
-		l.listeners(b)
+		l.listeners(b, listeners)
 	}
 	if b.CLB == nil {
 		return
@@ -199,14 +203,14 @@ func (l *reuseLook) apiServer(b *doctor.LoadBalancer) bool {
 }
 
 // marked reports a load balancer that a tag keeps the controller from reusing. Listeners are considered if known.
-func (l *reuseLook) marked(b *doctor.LoadBalancer, known bool) {
+func (l *reuseLook) marked(b *doctor.LoadBalancer, listeners []ccm.Listener) {
 	never := say.F("Never use it for a Service, and do not change its tags. Name another load balancer: %s.", set(l.svc, "id"))
-	atPort := func(at existing) bool { return at.port == apiServerPort }
+	atPort := func(at ccm.Listener) bool { return at.Has(apiServerPort) }
 	switch {
 	case l.apiServer(b):
 		l.add(doctor.Critical, "tags", say.F("%s is the load balancer of the API server: it has its address %s.", b.ID, b.Address), never)
 		return
-	case known && b.Tags[ccm.ClusterTag] != "" && slices.ContainsFunc(standings(b), atPort):
+	case b.Tags[ccm.ClusterTag] != "" && slices.ContainsFunc(listeners, atPort):
 		l.add(doctor.Critical, "tags",
 			say.F("%s is the load balancer of an API server: it has the tag %s and a listener on port %d.", b.ID, ccm.ClusterTag, apiServerPort).
 				And("The controller does not reuse it."), never)

@@ -16,18 +16,23 @@ import (
 
 // A wish is for a listener. Services that name the same group of a person share it on purpose: they are one party.
 type wish struct {
-	svc        *corev1.Service
-	key, party string
+	svc   *corev1.Service
+	at    ccm.Listener
+	party string
 }
 
 // contested reports listeners of a load balancer that several of the Services that name it want, in time linear in their number: anybody can
 // create many Services that name one, even one that does not exist.
 func contested(r *doctor.Report, id string, sharing []*corev1.Service) {
-	all := map[string][]wish{}
+	all := map[ccm.Listener][]wish{} // by port or range of ports
 	for _, svc := range sharing {
 		for _, p := range svc.Spec.Ports {
-			key := ccm.ListenerKey(svc, p)
-			all[exclusive(key)] = append(all[exclusive(key)], wish{svc, key, cmp.Or(ccm.AdoptedGroup(svc, p), name(svc))})
+			at := ccm.ListenerOf(svc, p)
+			ports := ccm.Listener{Port: at.Port, Last: at.Last}
+			if strings.EqualFold(at.Protocol, "udp") { // all other protocols share ports
+				ports.Protocol = "udp"
+			}
+			all[ports] = append(all[ports], wish{svc, at, cmp.Or(ccm.AdoptedGroup(svc, p), name(svc))})
 		}
 	}
 	for _, wishes := range all {
@@ -56,24 +61,24 @@ func contested(r *doctor.Report, id string, sharing []*corev1.Service) {
 				continue
 			}
 			severity := doctor.Warning
-			text := say.F("Other Services also want the listener %s of %s: %s.", w.key, ccm.Quote(id), say.First(others, len(wishes)-size[w.party]))
+			text := say.F("Other Services also want the listener %s of %s: %s.", w.at, ccm.Quote(id), say.First(others, len(wishes)-size[w.party]))
 			if ccm.OwnsListeners(w.svc) && owning > owners[w.party] {
 				severity, text = doctor.Critical, text.And("Those that override its listeners take the listener from each other.")
 			} else {
 				text = text.And("Only one of them can have the listener.")
 			}
 			l := reuseLook{report: r, svc: w.svc, id: id}
-			l.add(severity, "port/"+strings.ToLower(w.key), text, say.F("Give one of them another port or another load balancer: %s.", set(w.svc, "id")))
+			l.add(severity, "port/"+strings.ToLower(w.at.String()), text, say.F("Give one of them another port or another load balancer: %s.", set(w.svc, "id")))
 		}
 	}
 }
 
 // listeners looks for other clusters' Services on the same listener ports.
-func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
+func (l *reuseLook) listeners(b *doctor.LoadBalancer, listeners []ccm.Listener) {
 	var names []string
-	for _, at := range standings(b) {
-		names = append(names, at.trace)
-		t, ok := ccm.ParseTrace(at.trace)
+	for _, at := range listeners {
+		names = append(names, at.Description)
+		t, ok := ccm.ParseTrace(at.Description)
 		if mine := ok && t.Cluster == l.Cluster && t.String() == name(l.svc); l.svc.UID == "" && !mine && ccm.OwnsListeners(l.svc) {
 			l.replaces(b, at)
 		}
@@ -82,9 +87,9 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 		}
 		for _, p := range l.svc.Spec.Ports {
 			// Clusters that use the same group of a person share the listener on purpose.
-			if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) && (at.group == "" || at.group != ccm.AdoptedGroup(l.svc, p)) {
-				l.add(doctor.Warning, "port/"+strings.ToLower(key)+"/"+t.Cluster,
-					say.F("The listener %s of %s belongs to the Service %s of the cluster %s. Only one of the two Services can have it.", at.key, b.ID, t, t.Cluster),
+			if want := ccm.ListenerOf(l.svc, p); want.Excludes(at) && (at.Group == "" || at.Group != ccm.AdoptedGroup(l.svc, p)) {
+				l.add(doctor.Warning, "port/"+strings.ToLower(want.String())+"/"+t.Cluster,
+					say.F("The listener %s of %s belongs to the Service %s of the cluster %s. Only one of the two Services can have it.", at, b.ID, t, t.Cluster),
 					say.F("Give one of them another port or another load balancer: %s.", set(l.svc, "id")))
 			}
 		}
@@ -95,11 +100,11 @@ func (l *reuseLook) listeners(b *doctor.LoadBalancer) {
 }
 
 // replaces reports a listener that a manifest with force-override-listeners takes over.
-func (l *reuseLook) replaces(b *doctor.LoadBalancer, at existing) {
+func (l *reuseLook) replaces(b *doctor.LoadBalancer, at ccm.Listener) {
 	for _, p := range l.svc.Spec.Ports {
-		if key := ccm.ListenerKey(l.svc, p); alike(key, at.key) {
-			l.add(doctor.Warning, "replaces/"+strings.ToLower(at.key),
-				say.F("The controller takes over the listener %s of %s: the settings and backends of the Service replace those that it has.", at.key, b.ID),
+		if at.Excludes(ccm.ListenerOf(l.svc, p)) {
+			l.add(doctor.Warning, "replaces/"+strings.ToLower(at.String()),
+				say.F("The controller takes over the listener %s of %s: the settings and backends of the Service replace those that it has.", at, b.ID),
 				say.F("Use another port, or leave out the annotation force-override-listeners."))
 		}
 	}

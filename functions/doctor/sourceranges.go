@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,9 +141,8 @@ func (l *rangeLook) classic() {
 // listed returns the Service's listeners that an access control list limits to its entries, and the others.
 func (l *rangeLook) listed(b *doctor.LoadBalancer) (limited, open []string) {
 	for _, p := range l.svc.Spec.Ports {
-		key := ccm.ListenerKey(l.svc, p)
 		for _, listener := range b.Listeners {
-			if at := fmt.Sprintf("%s:%d", listener.Protocol, listener.Port); !alike(key, at) {
+			if at := ccm.ClassicListener(listener).String(); !ccm.ClassicListener(listener).Takes(p) {
 				continue
 			} else if listener.Config["AclStatus"] == "on" && listener.Config["AclType"] == "white" {
 				limited = append(limited, at)

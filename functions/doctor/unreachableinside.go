@@ -192,9 +192,7 @@ func insideListeners(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service) 
 	}
 	for _, l := range b.Listeners {
 		at := fmt.Sprintf("%s:%d", l.Protocol, l.Port)
-		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return int(p.Port) == l.Port && alike(ccm.ListenerKey(svc, p), at)
-		}) {
+		if !slices.ContainsFunc(svc.Spec.Ports, ccm.ClassicListener(l).Takes) {
 			continue
 		}
 		switch {

@@ -19,6 +19,8 @@ type Listener struct {
 	Port, Last  int    // equal, except for a range of ports
 	Status      string // as the API has it: "running" of a CLB, "Running" of an NLB
 	Description string // a trace, if the controller made it
+	Group       string // ID of the group of servers that it sends to; empty if unknown or another kind
+	Redirects   bool   // from HTTP to HTTPS: needs no group
 }
 
 // String returns protocol and port.
@@ -34,7 +36,23 @@ func (l Listener) Has(port int) bool { return l.Port <= port && port <= l.Last }
 
 // Takes reports whether the listener keeps a port of a Service from getting its own. Only UDP and another protocol can share a number.
 func (l Listener) Takes(p corev1.ServicePort) bool {
-	return l.Has(int(p.Port)) && strings.EqualFold(string(p.Protocol), "udp") == strings.EqualFold(l.Protocol, "udp")
+	return l.Excludes(Listener{Protocol: string(p.Protocol), Port: int(p.Port), Last: int(p.Port)})
+}
+
+// Excludes reports whether a load balancer cannot have both listeners, since they share a port.
+func (l Listener) Excludes(o Listener) bool {
+	return l.Port <= o.Last && o.Port <= l.Last && strings.EqualFold(l.Protocol, "udp") == strings.EqualFold(o.Protocol, "udp")
+}
+
+// ListenerOf returns protocol and ports of the listener for a port of the Service; ports are 0 if their range cannot be read.
+func ListenerOf(svc *corev1.Service, p corev1.ServicePort) Listener {
+	key := ListenerKey(svc, p)
+	if NLB(svc) {
+		key = networkKey(svc, p)
+	}
+	protocol, span, _ := strings.Cut(key, ":")
+	first, last := ends(span)
+	return Listener{Protocol: protocol, Port: first, Last: last}
 }
 
 // ByHand reports whether a person made the listener according to its description.
@@ -45,12 +63,13 @@ func (l Listener) ByHand() bool {
 
 // ClassicListener returns the Listener of a CLB's listener.
 func ClassicListener(l cloud.Listener) Listener {
-	return Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
+	return Listener{Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description, Group: l.VServerGroup,
+		Redirects: l.Config["ListenerForward"] == "on"}
 }
 
 // NetworkListener returns the Listener of an NLB's listener, or an error if its range of ports cannot be read.
 func NetworkListener(l cloud.NetworkListener) (Listener, error) {
-	out := Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description}
+	out := Listener{ID: l.ID, Protocol: l.Protocol, Port: l.Port, Last: l.Port, Status: l.Status, Description: l.Description, Group: l.ServerGroup}
 	if l.Port == 0 {
 		if _, err := fmt.Sscanf(l.First+" "+l.Last, "%d %d", &out.Port, &out.Last); err != nil {
 			return Listener{}, fmt.Errorf("read the port range %q to %q of listener %s: %w", l.First, l.Last, l.ID, err)
