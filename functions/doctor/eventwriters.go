@@ -72,7 +72,7 @@ func findEventWriters(s *doctor.Snapshot, r *doctor.Report) {
 		})
 	}
 	if nobody > 0 {
-		r.Unknown(s.OfCluster(), say.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")))
+		r.Unknown(s.OfCluster(), say.Errorf("who wrote %s in the controller's name: the API server has kept no writer", say.Count(nobody, "Event")), "writers")
 	}
 	for _, svc := range s.OfType() {
 		if n := s.Unkept[svc.UID]; n > 0 {
@@ -147,7 +147,7 @@ func changed(s *doctor.Snapshot, svc *corev1.Service) time.Time {
 
 func findWritersPolicy(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Writers); err != nil {
-		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err))
+		r.Unknown(s.OfCluster(), say.Errorf("who may write Events in the controller's name: %w", err), "policy")
 		return
 	}
 	f := doctor.Finding{Severity: doctor.Info, About: s.OfCluster(), Key: "policy"}

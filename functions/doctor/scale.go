@@ -29,7 +29,7 @@ const mostInAll = 64_000
 func findScale(s *doctor.Snapshot, r *doctor.Report) {
 	findDelay(s, r)
 	if err := s.Err(doctor.Endpoints); err != nil {
-		r.Unknown(doctor.About{}, say.Errorf("how many endpoints there are: %w", err))
+		r.Unknown(doctor.About{}, say.Errorf("how many endpoints there are: %w", err), "endpoints")
 		return
 	}
 	all := 0
@@ -54,15 +54,12 @@ func findScale(s *doctor.Snapshot, r *doctor.Report) {
 
 func findDelay(s *doctor.Snapshot, r *doctor.Report) {
 	if err := s.Err(doctor.Delays); err != nil {
-		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err))
+		r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: %w", err), "delay")
 		return
 	}
 	services := len(s.OfType())
 	if len(s.Delays) == 0 {
-		if s.Delays != nil && services > 0 {
-			r.Unknown(s.OfCluster(), say.Errorf("how long the controller takes to sync a change: no fix of lbremedy has measured it yet"))
-		}
-		return
+		return // the list of what was read says why
 	}
 	sorted := slices.Sorted(slices.Values(s.Delays))
 	half, most := sorted[len(sorted)/2], sorted[len(sorted)-1]

@@ -184,7 +184,8 @@ type Unknown struct {
 	About About    `json:"about,omitzero"` // zero: the whole check
 	Why   say.Text `json:"why"`
 
-	NoCluster bool `json:"-"` // only because no cluster was named
+	Keys      []string `json:"-"` // of the findings about the object that it concerns; empty: all
+	NoCluster bool     `json:"-"` // only because no cluster was named
 }
 
 // A Report collects the findings of a check.
@@ -201,9 +202,9 @@ func (r *Report) Add(f Finding) {
 	r.findings = append(r.findings, f)
 }
 
-// Unknown records why the check can't judge the object.
-func (r *Report) Unknown(about About, err error) {
-	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err), errors.Is(err, ErrNoCluster)})
+// Unknown records why the check can't judge the object, or tell whether findings with these keys hold.
+func (r *Report) Unknown(about About, err error, keys ...string) {
+	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err), keys, errors.Is(err, ErrNoCluster)})
 }
 
 // Settling records that the object changed too recently to judge: neither healthy nor unknown, so open cases stay and nobody is told.

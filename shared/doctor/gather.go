@@ -133,6 +133,8 @@ func (g *snapshotReader) read(ctx context.Context, p Part) {
 	r.TookMs = milliseconds(time.Since(began))
 	if err == nil && (p == Failures && g.s.Failures == nil || p == Delays && g.s.Delays == nil) {
 		r.Left = "no NATS is named in which they are kept"
+	} else if err == nil && p == Delays && r.Count == 0 {
+		r.Left = "no fix of lbremedy has measured any yet"
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

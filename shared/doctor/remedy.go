@@ -82,7 +82,11 @@ func again(ctx context.Context, k *remedy.Case, c *Check) (*Snapshot, *corev1.Se
 		return s, nil, nil, nil
 	}
 	r := Examine(ctx, s, []*Check{c})
-	if why := r.untold(c.ID, OfService(k.Service)); len(why) > 0 {
+	var why []string
+	for _, u := range r.untold(c.ID, OfService(k.Service)) {
+		why = append(why, u.Why.String())
+	}
+	if len(why) > 0 {
 		return nil, nil, nil, fmt.Errorf("check whether the finding still holds: %s", strings.Join(why, "; "))
 	}
 	var found []Finding

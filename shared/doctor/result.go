@@ -163,14 +163,12 @@ func (r Result) In(l *say.Language) Result {
 }
 
 // untold returns why what a check found about an object may still hold.
-func (r Result) untold(check string, about About) []string {
-	var why []string
-	for _, list := range [][]Unknown{r.Unknown, r.Settling} {
-		for _, u := range list {
-			if u.Check == check && u.About.Covers(about) {
-				why = append(why, u.Why.String())
-			}
+func (r Result) untold(check string, about About) []Unknown {
+	var list []Unknown
+	for _, u := range slices.Concat(r.Unknown, r.Settling) {
+		if u.Check == check && u.About.Covers(about) {
+			list = append(list, u)
 		}
 	}
-	return why
+	return list
 }

@@ -270,9 +270,10 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase,
 			m.over = "The Service is gone."
 		case !slices.Contains(r.Checks, m.check) && now.Sub(was.stored) > rollout:
 			m.over = dropped
-		case !slices.Contains(r.Checks, m.check), len(r.untold(m.check, m.about)) > 0:
-			m.blind = true
-			m.keep()
+		case !slices.Contains(r.Checks, m.check): // of another release that still runs
+			m.keep([]Unknown{{Check: m.check, About: m.about}})
+		default:
+			m.keep(r.untold(m.check, m.about))
 		}
 	}
 	for _, m := range all {
@@ -281,13 +282,15 @@ func (p *ScheduledRun) matters(s *Snapshot, r Result, open map[string]*openCase,
 	return all
 }
 
-func (m *matter) keep() {
+// keep adds the findings of the open case that may still hold. A record of another release may not say what was found.
+func (m *matter) keep(unknown []Unknown) {
+	m.blind = len(unknown) > 0 && len(m.was.Found) == 0
 	found := map[string]bool{}
 	for _, f := range m.findings {
 		found[f.Key] = true
 	}
 	for _, f := range m.was.Found {
-		if found[f.Key] {
+		if found[f.Key] || !slices.ContainsFunc(unknown, func(u Unknown) bool { return len(u.Keys) == 0 || slices.Contains(u.Keys, f.Key) }) {
 			continue
 		}
 		kept := Finding{Check: m.check, About: m.about, Key: f.Key, Text: f.Text, Do: f.Do}
