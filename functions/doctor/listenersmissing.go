@@ -95,7 +95,7 @@ func listenersOf(b *doctor.LoadBalancer) ([]ccm.Listener, error) {
 	return list, nil
 }
 
-// on returns the listener of a port, otherwise one that excludes it; nil if there is none.
+// on returns the listener of a port, otherwise one that excludes it, or nil.
 func on(listeners []ccm.Listener, want ccm.Listener) *ccm.Listener {
 	for _, fits := range []func(ccm.Listener) bool{
 		func(l ccm.Listener) bool { return l.String() == want.String() },

@@ -194,7 +194,7 @@ spec: {type: LoadBalancer, ports: [{port: 80}]}
 		found = append(found, fmt.Sprintf("%d %s %s %s", f.Line, f.Check, f.About, f.Key))
 	}
 	want := []string{"8 annotations shop/web bandwidth", "9 room shop/web vswitch-id/vsw-full", "14 edits shop/there ports",
-		"16 reuse shop/api port/tcp:80/shop/other"}
+		"16 reuse shop/api port/tcp:80"}
 	if !slices.Equal(found, want) || got.Code != cli.CodeCritical || len(r.Unknown) != 0 {
 		t.Errorf("code %d, found %q, want %q, unknown %+v", got.Code, found, want, r.Unknown)
 	}
