@@ -71,7 +71,7 @@ func decide(svc *corev1.Service, id string, named *ccm.Instance, s ccm.Serving) 
 		}
 		return remedy.Plan{
 			Finding: say.F("The Service's address %s is that of an EIP of its load balancer %s.", address, s.ID).Then(lacks),
-			Steps: []remedy.Step{step.With(svc, ccm.ExternalIP, "eip")},
+			Steps:   []remedy.Step{step.With(svc, ccm.ExternalIP, "eip")},
 		}
 	case s.Owner == ccm.Users && s.ByController():
 		plan.Finding = plan.Finding.Then(s.Evidence).

@@ -25,7 +25,7 @@ func nameCertificate(svc *corev1.Service, bad ccm.UnusableCertificate, valid []c
 			ccm.Quote(bad.Domain), ccm.AnnotationKey(svc, ccm.DomainExtensions))
 		// diffDomainExtensions in clbv1/listeners.go, v2.13.0 and v2.14.0.
 		ask = ask.And("The controller cannot change the certificate of a domain that the listener already has.").
-			And("In that case change it there first, in the console or with %s.", "aliyun slb SetDomainExtensionAttribute").
+			And("In that case change it there first, in the console or with the action %s of the API.", "SetDomainExtensionAttribute").
 			And("Or remove the domain from the annotation, wait for a sync, and add it again.")
 	}
 	if same := ccm.ForDomains(valid, bad.Domains); len(same) > 0 {

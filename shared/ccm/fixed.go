@@ -28,7 +28,7 @@ func FixedAnnotations(network bool) []Fixed {
 var (
 	failing = say.F("The load balancer keeps what it was created as, so every full sync of the Service fails.").
 		And("Other changes of its annotations still take effect.").
-		And("The controller repeats the full sync at least every 5 minutes, and each one overwrites edits in the console.")
+		And("The controller repeats the full sync at least every 5 minutes, and each one overwrites manual changes.")
 	another = say.F("Leave the annotation as it is. To get another one, create a second Service, move the traffic, and delete this one.")
 )
 

@@ -480,7 +480,7 @@ func (s SLB) Domains(ctx context.Context, id string, port int) (map[string]strin
 	return out, nil
 }
 
-// scalars returns the settings with one value, and whether there are none or some have several.
+// scalars returns the settings with one value, and whether they are missing or some have several.
 func scalars(objects ...map[string]json.RawMessage) (out map[string]string, partial bool) {
 	for _, o := range objects {
 		for k, raw := range o {

@@ -552,7 +552,7 @@ func TestManyServerGroups(t *testing.T) {
 // A list with fewer items than its TotalCount is not whole, and is read again.
 func TestShortLists(t *testing.T) {
 	for name, list := range map[string]string{
-		"Listeners":    `"Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp"}]`,
+		"Listeners":    `"Listeners":[{"LoadBalancerId":"lb-1","ListenerPort":80,"ListenerProtocol":"tcp","Status":"running"}]`,
 		"NLBPorts":     `"Listeners":[{"LoadBalancerId":"nlb-1","ListenerId":"lsn-1","ListenerPort":80,"ListenerProtocol":"TCP"}]`,
 		"NLBs":         `"LoadBalancers":[{"LoadBalancerId":"nlb-1","VpcId":"vpc-1","LoadBalancerStatus":"Active"}]`,
 		"ServerGroups": `"ServerGroups":[{"ServerGroupId":"sgp-1","ServerGroupName":"k8s.80"}]`,

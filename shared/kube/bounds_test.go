@@ -272,7 +272,7 @@ func TestIncompleteList(t *testing.T) {
 	}
 }
 
-// What a proxy answers in place of the API server says nothing of an object.
+// An answer by a proxy in place of the API server says nothing of an object.
 func TestForeignAnswers(t *testing.T) {
 	const page = "<html>nothing here</html>"
 	read := func(c *kube.Cluster) error { _, err := c.Service(t.Context(), "shop", "web"); return err }

@@ -249,7 +249,7 @@ func (b *balance) enter(f failed) {
 	if open {
 		loss.Case = r.id
 		at := r.at
-		if at.After(r.stored) { // by a clock that is ahead
+		if at.After(b.At) { // by a clock that is ahead
 			at = r.stored
 		}
 		if due := at.Add(r.wait); due.After(loss.Since) {

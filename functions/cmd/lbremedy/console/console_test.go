@@ -239,7 +239,7 @@ func TestCourse(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := start(t, c)
-	x.until("/cases", "undone")
+	x.until("/cases", fixed.Case)
 	page := x.get(fmt.Sprintf("/cases/%s/%s/%s/%s", fixed.Cluster, fixed.Service.UID, fixed.Class, fixed.Case), http.StatusOK)
 	_, course, _ := strings.Cut(page, `<ol class="course">`)
 	course, _, _ = strings.Cut(course, "</ol>")

@@ -30,6 +30,7 @@ import (
 	"github.com/lbremedy/lbremedy/shared/observe"
 	"github.com/lbremedy/lbremedy/shared/policy"
 	"github.com/lbremedy/lbremedy/shared/stream"
+	"github.com/lbremedy/lbremedy/test/cluster"
 	"github.com/lbremedy/lbremedy/test/identity"
 	"github.com/lbremedy/lbremedy/test/operator"
 	"github.com/lbremedy/lbremedy/test/sim"
@@ -347,7 +348,7 @@ func (w *writes) counts(t *testing.T) (asked, tried int) {
 // helm test fails unless the lbremedy that it asks is ready and knows its state, and people can approve.
 func TestRunning(t *testing.T) {
 	t.Parallel()
-	sc := operator.NewTestbed(t)
+	sc := operator.NewTestbedOn(t, cluster.Alone(t)) // tests beside it serve Approvals in the shared cluster
 	var why error
 	metrics := ""
 	server := httptest.NewServer(observe.Health(func(context.Context) error { return why },
