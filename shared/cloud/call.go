@@ -137,14 +137,15 @@ type asking struct {
 }
 
 func (k call[T]) asking() asking {
+	check := k.check // a closure over k would keep all of it
 	return asking{
 		request: k.request, needs: k.needs, gone: k.gone, about: k.about, wide: k.wide, sharing: k.sharing, afresh: k.afresh,
 		into: func() any { return new(T) },
 		check: func(answer any) error {
-			if k.check == nil {
+			if check == nil {
 				return nil
 			}
-			return k.check(*answer.(*T))
+			return check(*answer.(*T))
 		},
 	}
 }

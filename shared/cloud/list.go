@@ -31,35 +31,58 @@ type listing[P comparable, A, W any] struct {
 	shareable bool                       // as in call
 }
 
-// pages returns a function that reads a page. It bypasses the memory for a page that is read again because the list did not add up.
-func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) func(P) (pageOf[W], error) {
-	check := func(a A) error {
-		p, err := l.page(a)
-		if err != nil {
-			return err
-		}
-		for _, w := range p.items {
-			if err := l.check(w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	had := map[P]bool{}
-	return func(at P) (pageOf[W], error) {
-		a, err := read(ctx, c, call[A]{
-			request: func() requests.AcsRequest { return l.request(at) }, needs: l.needs, check: check, gone: l.gone, sharing: l.shareable, afresh: had[at],
-		})
-		had[at] = true
-		if err != nil {
-			return pageOf[W]{}, err
-		}
-		p, err := l.page(a)
-		if err == nil && c.atMost > 0 && p.total.n > c.atMost {
-			err = fmt.Errorf("the list has %d items: more than %d are not asked for", p.total.n, c.atMost)
+// A paged reads the page of a P, with a pointer to each of its items, which are of type W.
+type paged[P comparable, W any] func(at any) (pageOf[any], error)
+
+func pages[P comparable, A, W any](ctx context.Context, c *client, l listing[P, A, W]) paged[P, W] {
+	r := &pager{asking: asking{needs: l.needs, into: func() any { return new(A) }, gone: l.gone, sharing: l.shareable}, had: map[any]bool{}}
+	r.request = func(at any) requests.AcsRequest { return l.request(at.(P)) }
+	r.page = func(answer any) (pageOf[any], error) {
+		part, err := l.page(*answer.(*A))
+		p := pageOf[any]{items: make([]any, len(part.items)), total: part.total, next: part.next}
+		for i := 0; err == nil && i < len(part.items); i++ {
+			p.items[i] = &part.items[i]
+			err = l.check(part.items[i])
 		}
 		return p, err
 	}
+	return func(at any) (pageOf[any], error) { return r.read(ctx, c, at) }
+}
+
+// A pager reads the pages of a list. Like an asking, it has no type, which saves code.
+type pager struct {
+	asking  asking
+	request func(at any) requests.AcsRequest
+	page    func(answer any) (pageOf[any], error) // checks the items, too
+	had     map[any]bool
+}
+
+// read reads a page. It bypasses the memory for a page that is read again because the list did not add up.
+func (r *pager) read(ctx context.Context, c *client, at any) (pageOf[any], error) {
+	k := r.asking
+	k.request, k.afresh = func() requests.AcsRequest { return r.request(at) }, r.had[at]
+	k.check = func(answer any) error {
+		_, err := r.page(answer)
+		return err
+	}
+	answer, err := c.read(ctx, k)
+	r.had[at] = true
+	if err != nil {
+		return pageOf[any]{}, err
+	}
+	p, err := r.page(answer)
+	if err == nil && c.atMost > 0 && p.total.n > c.atMost {
+		err = fmt.Errorf("the list has %d items: more than %d are not asked for", p.total.n, c.atMost)
+	}
+	return p, err
+}
+
+// itemsOf returns the items behind pointers.
+func itemsOf[T any](pointers []any) (out []T) {
+	for _, p := range pointers {
+		out = append(out, *p.(*T))
+	}
+	return out
 }
 
 func counted[W any](total number, items []W) (pageOf[W], error) {
@@ -77,11 +100,11 @@ func linked[W any](total number, next text, items []W) (pageOf[W], error) {
 }
 
 // numbered reads a list with numbered pages and a total. If it changes, or pages overlap, items may have moved, so the list is read again.
-func numbered[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) ([]T, error) {
+func numbered[T any](product, action string, id func(T) string, fetch paged[int, T]) ([]T, error) {
 	for range rounds {
-		list, whole, err := oneRound(product, action, id, fetch)
+		list, whole, err := oneRound(product, action, func(item any) string { return id(*item.(*T)) }, fetch)
 		if err != nil || whole {
-			return sorted(list, id), err
+			return sorted(itemsOf[T](list), id), err
 		}
 	}
 	return nil, endless(product, action, short)
@@ -93,7 +116,7 @@ func endless(product, action, why string) error {
 	return &Error{Product: product, Action: action, Code: codeBadAnswer, Message: why, Status: 200, kind: ErrUnavailable}
 }
 
-func oneRound[T any](product, action string, id func(T) string, fetch func(page int) (pageOf[T], error)) (list []T, whole bool, err error) {
+func oneRound(product, action string, id func(any) string, fetch func(page any) (pageOf[any], error)) (list []any, whole bool, err error) {
 	seen := map[string]bool{}
 	total := int64(-1)
 	for n := 1; n <= maxPages; n++ {
@@ -122,8 +145,12 @@ func oneRound[T any](product, action string, id func(T) string, fetch func(page 
 }
 
 // chained reads a list whose pages name the next one, again if it is short.
-func chained[T any](product, action string, fetch func(token string) (pageOf[T], error)) ([]T, error) {
-	var list []T
+func chained[T any](product, action string, fetch paged[string, T]) ([]T, error) {
+	list, err := follow(product, action, fetch)
+	return itemsOf[T](list), err
+}
+
+func follow(product, action string, fetch func(token any) (pageOf[any], error)) (list []any, err error) {
 	w := &walk{product: product, action: action}
 	for !w.over {
 		if w.token == "" {
@@ -141,7 +168,7 @@ func chained[T any](product, action string, fetch func(token string) (pageOf[T],
 	return list, nil
 }
 
-// A walk is the way through the pages of a list. It is not part of chained, which is compiled once per type.
+// A walk is the way through the pages of a list.
 type walk struct {
 	product, action string
 
@@ -183,13 +210,20 @@ func values[W, T any](list []W, value func(W) T) []T {
 
 // sorted sorts a list and leaves out what was on two pages.
 func sorted[T any](list []T, id func(T) string) (out []T) {
-	order(list, func(a, b T) int { return cmp.Compare(id(a), id(b)) })
-	for i := range list {
-		if i == 0 || id(list[i]) != id(list[i-1]) {
-			out = append(out, list[i])
-		}
+	for _, i := range ranked(len(list), func(i int) string { return id(list[i]) }) {
+		out = append(out, list[i])
 	}
 	return out
+}
+
+// ranked returns the indices of n items in the order of their IDs, without repetitions.
+func ranked(n int, id func(i int) string) []int {
+	rank := make([]int, n)
+	for i := range rank {
+		rank[i] = i
+	}
+	order(rank, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	return slices.CompactFunc(rank, func(a, b int) bool { return id(a) == id(b) })
 }
 
 // order sorts a list. Package slices would compile a sorter of 15 kB per type into each function program, and its CompactFunc 1.5 kB.

@@ -71,9 +71,11 @@ func (l *session) shared(product string, among *sharing) bool {
 	return shares
 }
 
-type regional[T any] struct {
-	all int
-	by  map[string][]T
+// A regional is a list of load balancers of a region, with their indices by tag and by name.
+type regional struct {
+	list any
+	all  int
+	by   map[string][]int
 }
 
 func tagged(key, value string) string { return "tag " + key + "=" + value }
@@ -82,19 +84,19 @@ func named(name string) string { return "name " + name }
 
 // regionOf indexes the load balancers of a region. Each must show its tags: one without may have the wanted tag. An empty list is an error:
 // perhaps the load balancers are only visible to a search.
-func regionOf[T any](list []T, marks func(T) (name string, tags map[string]string)) (*regional[T], error) {
-	if len(list) == 0 {
+func regionOf(list any, all int, marks func(i int) (name string, tags map[string]string)) (*regional, error) {
+	if all == 0 {
 		return nil, lack("load balancers")
 	}
-	r := &regional[T]{all: len(list), by: map[string][]T{}}
-	for _, lb := range list {
-		name, tags := marks(lb)
+	r := &regional{list: list, all: all, by: map[string][]int{}}
+	for i := range all {
+		name, tags := marks(i)
 		if tags == nil {
 			return nil, lack("tags")
 		}
-		r.by[named(name)] = append(r.by[named(name)], lb)
+		r.by[named(name)] = append(r.by[named(name)], i)
 		for key, value := range tags {
-			r.by[tagged(key, value)] = append(r.by[tagged(key, value)], lb)
+			r.by[tagged(key, value)] = append(r.by[tagged(key, value)], i)
 		}
 	}
 	return r, nil
@@ -106,8 +108,26 @@ func search[T any](
 	ctx context.Context, c *client, product, action, by string,
 	list func(context.Context, *client) ([]T, error), marks func(T) (name string, tags map[string]string),
 ) (found []T, ok bool) {
-	if c.session == nil || by == "" || !c.session.shared(product, c.sharing) {
+	r := c.regional(ctx, product, action, by, func(ctx context.Context, c *client) (*regional, error) {
+		whole, err := list(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return regionOf(whole, len(whole), func(i int) (string, map[string]string) { return marks(whole[i]) })
+	})
+	if r == nil {
 		return nil, false
+	}
+	for _, i := range r.by[by] {
+		found = append(found, r.list.([]T)[i])
+	}
+	return found, true
+}
+
+// regional returns what search needs to know of a region, or nil.
+func (c *client) regional(ctx context.Context, product, action, by string, list func(context.Context, *client) (*regional, error)) *regional {
+	if c.session == nil || by == "" || !c.session.shared(product, c.sharing) {
+		return nil
 	}
 	began := time.Now()
 	e := &Error{Product: product, Action: action}
@@ -119,11 +139,7 @@ func search[T any](
 			}
 			plain := *c
 			plain.own, plain.session, plain.atMost = nil, nil, wholly
-			var r *regional[T]
-			whole, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
-			if err == nil {
-				r, err = regionOf(whole, marks)
-			}
+			r, err := list(event.WithReads(ctx, func(event.Read) {}), &plain)
 			if err != nil && ctx.Err() == nil {
 				c.sharing.parts(product)
 			}
@@ -137,9 +153,9 @@ func search[T any](
 		c.session.mu.Lock()
 		defer c.session.mu.Unlock()
 		c.session.shares[product] = false
-		return nil, false
+		return nil
 	}
-	r := answer.is.(*regional[T])
+	r := answer.is.(*regional)
 	event.TellRead(ctx, product+":"+action, began, fmt.Appendf(nil, "%d of the region's %d have the %s", len(r.by[by]), r.all, by), nil)
-	return r.by[by], true
+	return r
 }
