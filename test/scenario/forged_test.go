@@ -241,9 +241,10 @@ func (w *world) sync(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan struct{})
+	opts := w.controller(t)
 	go func() {
 		defer close(ended)
-		controller.Run(ctx, w.controller())
+		controller.Run(ctx, opts)
 	}()
 	defer func() { cancel(); <-ended }()
 	services := w.kube.Client().CoreV1().Services(w.svc.Namespace)

@@ -1,8 +1,8 @@
 // Package scenario runs a class against the scenarios in its testdata, and checks the laws, which hold for every class. A
 // scenario is a txtar file: a sentence, followed by sections (see script). It runs on a real API server as the class's
 // ServiceAccount with its generated ClusterRole and admission policy, on a real JetStream, and on the simulated cloud with the
-// generated RAM policy. After a write, the simulated controller syncs the Service. With -short, as for the race detector,
-// scenarios are not repeated without each right. Begin with [Run] and laws.
+// generated RAM policy. After a write, the simulated controller syncs the Service; it plays the release that the scenario's cluster
+// names. With -short, as for the race detector, scenarios are not repeated without each right. Begin with [Run] and laws.
 package scenario
 
 import (

@@ -623,7 +623,7 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	t.Cleanup(func() { cancel(); wait.Wait() })
-	opts := w.controller()
+	opts := w.controller(t)
 	wait.Go(func() {
 		watch, err := w.kube.Client().CoreV1().Services(w.svc.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.svc.Name})
 		if err != nil {
@@ -643,16 +643,17 @@ func (w *world) controllerAfterWrite(t *testing.T) {
 
 func (w *world) routes(t *testing.T) {
 	t.Helper()
-	if err := controller.SyncRoutes(t.Context(), w.controller()); err != nil {
+	if err := controller.SyncRoutes(t.Context(), w.controller(t)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) controller() controller.Options {
+func (w *world) controller(t *testing.T) controller.Options {
+	t.Helper()
 	world := w.cloud.Snapshot()
 	opts := controller.Options{
 		Kube: rest.CopyConfig(w.kube.Config), Cloud: w.cloud.Addr(), Credentials: w.cloud.Admin(),
-		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC,
+		Region: world.Region, ClusterID: clusterID, VPC: world.Cluster.VPC, Version: w.release(t),
 	}
 	if strings.HasPrefix(world.Cluster.Network, "terway") {
 		opts.Backends = "eni"
@@ -665,6 +666,26 @@ func (w *world) controller() controller.Options {
 		}
 	}
 	return opts
+}
+
+// release returns the release of the controller that the scenario's cluster names, where the product looks for it; empty if none.
+func (w *world) release(t *testing.T) string {
+	t.Helper()
+	reads, err := kube.New(w.kube.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := (&ccm.View{Kube: reads}).Deployed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ctl.Version == (ccm.Version{}) {
+		var ok bool
+		if ctl.Version, ok = ccm.ParseVersion(w.cloud.Snapshot().Cluster.Addons[ccm.DaemonSet]); !ok {
+			return ""
+		}
+	}
+	return ctl.Version.String()
 }
 
 type snapshot struct {
