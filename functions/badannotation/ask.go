@@ -39,8 +39,9 @@ func groups(ctx context.Context, c *remedy.Case) (remedy.Plan, error) {
 	}
 	value, _ := ccm.Annotation(svc, ccm.GroupPairs)
 	finding := say.F("The annotation %s is %s.", ccm.GroupPairs, ccm.Quote(value))
-	if id, _ := ccm.Annotation(svc, ccm.BalancerID); id == "" && value != "" && !ccm.NLB(svc) {
-		return remedy.Plan{Finding: finding.And("The controller reads it only for a CLB that the annotation id names.").Then(ccm.Retries()), Wait: ccm.Retry}, nil
+	if id, _ := ccm.Annotation(svc, ccm.BalancerID); id == "" && value != "" && !ccm.NLB(svc) && len(ccm.Unpaired(svc)) == 0 {
+		finding = finding.And("The controller uses its groups only on a CLB that the annotation id names.").Then(ccm.Retries())
+		return remedy.Plan{Finding: finding, Wait: ccm.Retry}, nil
 	}
 	if len(named) == 0 {
 		finding = say.F("The annotation %s names no group now.", ccm.GroupPairs).Then(ccm.Retries())

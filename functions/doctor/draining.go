@@ -46,7 +46,7 @@ func findDraining(s *doctor.Snapshot, r *doctor.Report) {
 		if err == nil && !local {
 			mode, err = s.ModeAt(svc, b)
 		}
-		if err == nil && mode == ccm.ClusterMode {
+		if mode == ccm.ClusterMode || err != nil && !local && s.Mode(svc) == ccm.ClusterMode {
 			continue // its backends are nodes, whatever its Pods do
 		}
 		var cut []string

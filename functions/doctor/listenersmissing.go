@@ -132,7 +132,7 @@ func missing(s *doctor.Snapshot, r *doctor.Report, svc *corev1.Service, b *docto
 			continue
 		}
 		want := ccm.ListenerOf(svc, p)
-		if at := on(listeners, want); at != nil && want.Port == want.Last { // the group behind a range is not read
+		if at := on(listeners, want); at != nil && want.Port == want.Last {
 			leads(s, r, svc, b, p, at, override)
 		}
 	}

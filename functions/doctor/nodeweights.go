@@ -34,6 +34,9 @@ func findNodeWeights(s *doctor.Snapshot, r *doctor.Report) {
 		if svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal || svc.Annotations[ccm.BackendType] == "eni" {
 			continue
 		}
+		if !slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return len(podsByNode(s, svc, p)) > 1 }) {
+			continue
+		}
 		b, err := s.Balancer(svc)
 		if err == nil && b == nil {
 			continue // other checks report that it is missing

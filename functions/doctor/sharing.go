@@ -28,6 +28,9 @@ func contested(r *doctor.Report, id string, sharing []*corev1.Service) {
 	for _, svc := range sharing {
 		for _, p := range svc.Spec.Ports {
 			at := ccm.ListenerOf(svc, p)
+			if at.Port == 0 {
+				continue // a range that can't be read
+			}
 			ports := ccm.Listener{Port: at.Port, Last: at.Last}
 			if strings.EqualFold(at.Protocol, "udp") { // all other protocols share ports
 				ports.Protocol = "udp"

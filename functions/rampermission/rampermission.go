@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lbremedy/lbremedy/shared/ccm"
 	"github.com/lbremedy/lbremedy/shared/cloud"
@@ -118,13 +119,17 @@ func stillFails(ctx context.Context, c *remedy.Case) (remedy.Verdict, error) {
 			return remedy.Is(s.Any()), err
 		}
 		r, err := c.Rights(ctx, ccm.Version{}) // a node shows nothing about the other Events' calls, and only a comparison can refute them
-		return remedy.Is(!r.Comparable() || r.LacksOfNodes()), err
+		unrefuted := !r.Comparable() && c.Now.Sub(c.Event.Last) <= calm
+		return remedy.Is(unrefuted || r.LacksOfNodes()), err
 	}
 	if !c.Written() {
 		return remedy.Yes, nil
 	}
 	return lacks(ctx, c, ccm.Version{})
 }
+
+// calm is how long after a failure the controller has certainly retried.
+const calm = ccm.Retry + time.Minute
 
 // createRoute is the reason of Events about a node without a route. If the node has one, the failure is over.
 const createRoute = "CreateRouteFailed"

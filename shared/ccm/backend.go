@@ -312,7 +312,7 @@ var (
 func (c *View) Groups(ctx context.Context, mode BackendMode) ([]Group, string, error) {
 	groups := make([]Group, len(c.Service.Spec.Ports))
 	for i, p := range c.Service.Spec.Ports {
-		groups[i] = Group{Port: p, Name: cmp.Or(rangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
+		groups[i] = Group{Port: p, Name: cmp.Or(RangeName(c.Service, p, c.Cluster), GroupName(c.Service, p, mode, c.Cluster))}
 	}
 	if NLB(c.Service) {
 		all, err := c.Cloud.NLB.ServerGroups(ctx, NameTag, DefaultName(c.Service))

@@ -28,6 +28,7 @@ var (
 	LimitAttached     = Limit{"slb_quota_backendserver_attached_num", 50}
 	LimitNLBs         = Limit{"nlb_quota_loadbalancers_num", 60}
 	LimitNLBListeners = Limit{"nlb_quota_loadbalancer_listeners_num", 50}
+	LimitNLBGroups    = Limit{"nlb_quota_servergroups_num", 500}
 	LimitNLBBackends  = Limit{"nlb_quota_loadbalancer_noeci_servers_num", 400}
 	LimitRoutes       = Limit{"vpc_quota_route_entrys_num", 200}
 )
@@ -98,18 +99,19 @@ func (c *View) choose(ctx context.Context, f *Shortage) error {
 	return nil
 }
 
-// Meets reports whether a sync of the Service can exceed the limit: with its load balancer and listeners, or with what its annotations name.
+// Meets reports whether a sync of the Service can exceed the limit: it makes a load balancer unless the Service names one, listeners, and for
+// an NLB server groups of the region (nlbv2/server_groups.go). It makes no certificates and no access control lists.
 func Meets(svc *corev1.Service, limit string) bool {
-	names := func(annotation string) bool { value, _ := Annotation(svc, annotation); return value != "" }
+	id, _ := Annotation(svc, BalancerID)
 	switch limit {
-	case LimitCLBs.Name, LimitListeners.Name:
+	case LimitCLBs.Name:
+		return !NLB(svc) && id == ""
+	case LimitNLBs.Name:
+		return NLB(svc) && id == ""
+	case LimitListeners.Name:
 		return !NLB(svc)
-	case LimitNLBs.Name, LimitNLBListeners.Name:
+	case LimitNLBListeners.Name, LimitNLBGroups.Name:
 		return NLB(svc)
-	case LimitCerts.Name:
-		return names("cert-id")
-	case LimitACLs.Name:
-		return names("acl-id")
 	}
 	return false
 }

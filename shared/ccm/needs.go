@@ -45,7 +45,6 @@ func lingJun(f Features) bool {
 }
 
 // IsLingJun reports whether a node is a LingJun server, unknown to ECS, with provider IDs such as e01-cn-abc (pkg/controller/node/node_controller.go).
-// IsLingJun reports whether a Node is a LingJun node, which can have a server that is not an ECS instance.
 func IsLingJun(n *corev1.Node) bool { return n.Labels["alibabacloud.com/lingjun-worker"] == "true" }
 
 func nlbs(f Features) bool { return f.any(NLB) }

@@ -38,7 +38,7 @@ func (c *View) groupChanges(ctx context.Context, lb *Instance, listeners []port)
 	world := &backing{c: c, mode: mode}
 	for _, p := range c.Service.Spec.Ports {
 		want := pool{id: AdoptedGroup(c.Service, p), name: GroupName(c.Service, p, mode, c.Cluster)}
-		if span := rangeName(c.Service, p, c.Cluster); span != "" {
+		if span := RangeName(c.Service, p, c.Cluster); span != "" {
 			want.name = span
 		}
 		if want.id != "" {
@@ -122,8 +122,8 @@ func (c *View) pools(ctx context.Context, lb *Instance) ([]pool, error) {
 	return out, nil
 }
 
-// rangeName returns the name of the group of a port with a range of listener ports, or "" (nlbv2/server_groups.go).
-func rangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string {
+// RangeName returns the name of the group of a port with a range of listener ports, or "" (nlbv2/server_groups.go).
+func RangeName(svc *corev1.Service, p corev1.ServicePort, cluster string) string {
 	protocol, number, _ := strings.Cut(networkKey(svc, p), ":")
 	if !NLB(svc) || !strings.Contains(number, "-") {
 		return ""
@@ -262,7 +262,7 @@ func Servers(svc *corev1.Service, p corev1.ServicePort, mode BackendMode, ends [
 	pods := map[string]int{} // by node
 	for i := range ready {
 		pods[ready[i].Node]++
-		if rangeName(svc, p, "") != "" {
+		if RangeName(svc, p, "") != "" {
 			ready[i].Port = 0
 		}
 	}

@@ -88,9 +88,9 @@ func NLB(svc *corev1.Service) bool {
 }
 
 // LeftBy returns the annotation that makes the controller leave a Service without a class to others, or "" (NeedCLB in
-// helper/service_utils.go of v2.12.4). For an NLB only the class counts (NeedNLB).
+// helper/service_utils.go). For an NLB only the class counts (NeedNLB). Releases before v2.12.4 do not read tunnel-type: an address shows that.
 func LeftBy(svc *corev1.Service) string {
-	if _, ok := svc.Annotations[Prefix+"tunnel-type"]; ok {
+	if _, ok := svc.Annotations[Prefix+"tunnel-type"]; ok && !Synced(svc) {
 		return Prefix + "tunnel-type"
 	}
 	if key := "service.beta.kubernetes.io/class"; svc.Annotations[key] != "" {

@@ -75,6 +75,14 @@ type Reading struct {
 	Left   string  `json:"left,omitempty"` // why it was left out
 }
 
+// LeftOut says why the part was left out, or nothing.
+func (r Reading) LeftOut() say.Text {
+	if r.Left == "" {
+		return nil
+	}
+	return say.F("The %s were left out: %s.", r.Part.words(), say.Text{{Format: r.Left}})
+}
+
 // Gather reads the parts, and the ones they need. A part that can't be read fails in the snapshot; Gather returns only the context's error.
 func Gather(ctx context.Context, src Source, list []Part) (*Snapshot, []Reading, error) {
 	g := &snapshotReader{
@@ -132,9 +140,9 @@ func (g *snapshotReader) read(ctx context.Context, p Part) {
 	}
 	r.TookMs = milliseconds(time.Since(began))
 	if err == nil && (p == Failures && g.s.Failures == nil || p == Delays && g.s.Delays == nil) {
-		r.Left = "no NATS is named in which they are kept"
+		r.Left = say.F("no NATS is named in which they are kept").String()
 	} else if err == nil && p == Delays && r.Count == 0 {
-		r.Left = "no fix of lbremedy has measured any yet"
+		r.Left = say.F("no fix of lbremedy has measured any yet").String()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

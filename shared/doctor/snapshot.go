@@ -347,7 +347,7 @@ func (s *Snapshot) Group(svc *corev1.Service, b *LoadBalancer, port corev1.Servi
 	if g != nil || err != nil {
 		return mode, g, err
 	}
-	if ranges, _ := ccm.Annotation(svc, ccm.PortRange); b.NLB != nil && (ranges != "" || ccm.AdoptedGroup(svc, port) != "") {
+	if b.NLB != nil && ccm.AdoptedGroup(svc, port) != "" {
 		return mode, nil, say.Errorf("the server group behind port %d is not among those of the cluster", port.Port)
 	}
 	return mode, nil, nil
@@ -388,7 +388,7 @@ func (s *Snapshot) group(svc *corev1.Service, b *LoadBalancer, port corev1.Servi
 	}
 	adopted := ccm.AdoptedGroup(svc, port)
 	for _, mode := range modes {
-		name := ccm.GroupName(svc, port, mode, s.Cluster)
+		name := cmp.Or(ccm.RangeName(svc, port, s.Cluster), ccm.GroupName(svc, port, mode, s.Cluster))
 		for i := range groups {
 			if g := &groups[i]; adopted != "" && g.ID == adopted || adopted == "" && g.Name == name {
 				return mode, g, nil

@@ -186,6 +186,31 @@ func TestNeverAsked(t *testing.T) {
 	}
 }
 
+// A ticket about a plan that became risky says how its failure ended, though the sink never wanted the first plan.
+func TestPlanThatBecameRisky(t *testing.T) {
+	w := newWorld(t)
+	h := newHook(t)
+	sink := h.sink("ops")
+	sink.Results, sink.Risks = []string{"planned"}, []string{"high"}
+	q := w.queue(w.follower(nil, sink), 0)
+	for _, risk := range []string{"low", "high"} {
+		q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Planned, func(r *event.Record) { r.Risk = risk })))
+		q.pass(time.Minute)
+	}
+	if told := h.take(); len(told) != 1 {
+		t.Fatalf("%d messages about the risky plan", len(told))
+	}
+	q.put(w.write(w.record(1, "vswitch-ip-exhausted", event.Gone)))
+	q.pass(time.Minute)
+	told := h.take()
+	if len(told) == 0 {
+		t.Fatal("the end is not told")
+	}
+	if kind, n := told[len(told)-1].notice(t); kind != "closed" || n.Over != 1 || !strings.Contains(n.Text, "It is over") {
+		t.Errorf("%s, %d over: %s\n%s", kind, n.Over, n.Title, n.Text)
+	}
+}
+
 // A sink may want only questions that a person can approve, or only those that need more.
 func TestQuestions(t *testing.T) {
 	for _, tt := range []struct {

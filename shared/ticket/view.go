@@ -38,10 +38,10 @@ func wants(s policy.Sink, m Member, result event.Result, status event.Status, ri
 
 // view returns what the sink sees of an incident, or of its members with matching keys. Members that are over count only if they ended
 // after the ticket was last closed, and after since, when the sink was added. Members that an open ticket was about, or that
-// have changed since, end it even if the sink no longer wants them; those whose plans were only ever shown don't.
+// have changed since, end it even if the sink no longer wants them; those whose plans were only ever shown do so only if nothing else ends it.
 func (o *outlet) view(ctx context.Context, i incident, members string, h Head, since time.Time) (view, error) {
 	var v view
-	var unwanted []Member
+	var unwanted, planned []Member
 	err := o.each(ctx, members, func(_ incident, m Member) {
 		v.revision = max(v.revision, m.revision)
 		now, stood := wants(o.Sink, m, m.Result, m.Status(), m.Risk), m.Stood != "" && wants(o.Sink, m, m.Stood, m.StoodAs, m.StoodRisk)
@@ -54,10 +54,15 @@ func (o *outlet) view(ctx context.Context, i incident, members string, h Head, s
 			v.over = append(v.over, m)
 		case h.Status == Open && (stood || m.revision > h.Revision && m.Stood != event.Planned):
 			unwanted = append(unwanted, m)
+		case h.Status == Open && m.revision > h.Revision:
+			planned = append(planned, m)
 		}
 	})
 	if len(v.open) == 0 {
 		v.over = append(v.over, unwanted...)
+	}
+	if len(v.open)+len(v.over) == 0 { // then the ticket was about one of them
+		v.over = planned
 	}
 	v.sort()
 	return v, err

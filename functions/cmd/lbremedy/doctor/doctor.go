@@ -389,8 +389,8 @@ func findings(p *cli.Program, r doctor.Result, explain bool) {
 	p.Note("%s looked at %s%s: %s, %d unknown.", say.Count(len(r.Checks), "check"), say.Count(r.Services, "Service"), took,
 		say.Count(len(r.Findings), "finding"), len(r.Unknown))
 	for _, read := range r.Read {
-		if read.Left != "" {
-			p.Note("The %s were left out: %s.", read.Part, read.Left)
+		if left := read.LeftOut(); len(left) > 0 {
+			p.Note("%s", left)
 		}
 	}
 	if len(r.Unknown) > 0 && !p.Wide() {
