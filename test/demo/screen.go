@@ -151,7 +151,7 @@ func (p *progress) table(sum *total) {
 			}
 		}
 		sum.outcomes = append(sum.outcomes, o)
-		if w := svc.wrong(p.testbed); w != "" {
+		if w := p.wrong(svc); w != "" {
 			sum.wrong = append(sum.wrong, w)
 			ended, colour = ended+" !", colours[trouble]
 		}
