@@ -38,7 +38,7 @@ type state struct {
 	node   *corev1.Node // nil: deleted
 	id     string       // of its ECS instance; empty: unknown
 	region string       // of the instance
-	unseen bool         // the cluster's region has no such instance, as far as lbremedy sees
+	unseen bool         // lbremedy sees no such instance in the cluster's region
 }
 
 func read(ctx context.Context, c *remedy.Case) (s state, err error) {

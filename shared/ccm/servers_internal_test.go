@@ -49,7 +49,7 @@ func TestDrains(t *testing.T) {
 	}
 }
 
-// A Pod that is no longer ready takes no traffic, whatever the kind of its group; a ready node does.
+// A Pod that is no longer ready takes no traffic in any kind of group. A ready node takes traffic.
 func TestServes(t *testing.T) {
 	t.Parallel()
 	node := corev1.Node{Spec: corev1.NodeSpec{ProviderID: "cn-hangzhou.i-1"}, Status: corev1.NodeStatus{

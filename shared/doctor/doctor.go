@@ -207,7 +207,7 @@ func (r *Report) Unknown(about About, err error, keys ...string) {
 	r.unknown = append(r.unknown, Unknown{r.check.ID, about, say.Of(err), keys, errors.Is(err, ErrNoCluster)})
 }
 
-// Settling records that the object changed too recently to judge: neither healthy nor unknown, so open cases stay and nobody is told.
+// Settling records that the object changed too recently to judge. It counts neither as healthy nor as unknown: open cases stay open, and no new one begins.
 func (r *Report) Settling(about About) {
 	r.settling = append(r.settling, Unknown{Check: r.check.ID, About: about, Why: say.F("a change is still being synced")})
 }

@@ -178,6 +178,19 @@ func dingTalk(t *testing.T) (*platform.DingTalk, policy.Sink) {
 	return d, policy.Sink{Name: "night", Kind: policy.DingTalkApp, App: d.App, SecretFrom: secret(t, d.Secret), Chat: d.Group, Card: d.Template}
 }
 
+// heard returns a group in DingTalk whose clicks the follower hears, and the follower's queue.
+func heard(t *testing.T) (*platform.DingTalk, *world, *queue) {
+	d, sink := dingTalk(t)
+	w := newWorld(t)
+	f := w.follower(func(c *Config) { c.People, c.wire = people, wire(d.URL()) }, sink)
+	ctx, cancel := context.WithCancel(w.ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })
+	t.Cleanup(func() { cancel(); wait.Wait() })
+	d.Connected()
+	return d, w, w.queue(f, 0)
+}
+
 func feishu(t *testing.T) (*platform.Feishu, policy.Sink) {
 	f := platform.NewFeishu(t)
 	return f, policy.Sink{Name: "night", Kind: policy.FeishuApp, App: f.App, SecretFrom: secret(t, f.Secret), Chat: f.Group}
@@ -460,15 +473,7 @@ func TestCardThatFails(t *testing.T) {
 
 // A click on the closed card of a Service that still fails leaves its text as it is.
 func TestClickAfterTheEnd(t *testing.T) {
-	d, sink := dingTalk(t)
-	w := newWorld(t)
-	f := w.follower(func(c *Config) { c.People, c.wire = people, wire(d.URL()) }, sink)
-	ctx, cancel := context.WithCancel(w.ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })
-	t.Cleanup(func() { cancel(); wait.Wait() })
-	d.Connected()
-	q := w.queue(f, 0)
+	d, w, q := heard(t)
 	for _, result := range []event.Result{event.Asked, event.Planned} {
 		q.put(w.write(w.record(1, "vswitch-ip-exhausted", result, func(r *event.Record) {
 			r.Steps, r.Digest = []event.StepRecord{{Kind: "x", Text: say.Literal("annotate it"), Risk: "low"}}, hash("plan")+hash("")
@@ -484,15 +489,7 @@ func TestClickAfterTheEnd(t *testing.T) {
 }
 
 func TestMuteEnds(t *testing.T) {
-	d, sink := dingTalk(t)
-	w := newWorld(t)
-	f := w.follower(func(c *Config) { c.People, c.wire = people, wire(d.URL()) }, sink)
-	ctx, cancel := context.WithCancel(w.ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() { f.outlets[0].to.(*cards).app.Hear(ctx, f.outlets[0].clicked) })
-	t.Cleanup(func() { cancel(); wait.Wait() })
-	d.Connected()
-	q := w.queue(f, 0)
+	d, w, q := heard(t)
 	plans := 0
 	asks := func(want int) {
 		t.Helper()
